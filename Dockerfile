@@ -9,9 +9,9 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -tags grpcnotrace -buildvcs=false -trimpath -ldflags "-s -w \
-      -X github.com/ephor-dev/ephor/internal/cli.version=$VERSION \
-      -X github.com/ephor-dev/ephor/internal/cli.commit=$COMMIT \
-      -X github.com/ephor-dev/ephor/internal/cli.buildTime=$TIME" -o /out/ephor ./cmd/ephor
+      -X ephor.invalid/ephor/internal/cli.version=$VERSION \
+      -X ephor.invalid/ephor/internal/cli.commit=$COMMIT \
+      -X ephor.invalid/ephor/internal/cli.buildTime=$TIME" -o /out/ephor ./cmd/ephor
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt

@@ -10,7 +10,8 @@ export GOFLAGS ?= -buildvcs=false -trimpath -tags=grpcnotrace
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo ---)
 TIME    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo ---)
-CLI     := github.com/ephor-dev/ephor/internal/cli
+include home.env
+CLI     := $(EPHOR_HOME)/internal/cli
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).buildTime=$(TIME)
 
 .PHONY: help
@@ -124,6 +125,10 @@ promql: build ## run every query of the dashboard, the alerts and docs/operating
 .PHONY: soak
 soak: build ## load and faults on real API servers, for minutes; PARTS="load reviews" selects parts, SHORT=1 is a quick try
 	EPHOR_SOAK="$(or $(PARTS),all)" EPHOR_SOAK_SHORT=$(SHORT) go test -count=1 -v -timeout 90m ./soak/ | { grep --line-buffered -E '^(soak: |--- |panic|    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
+
+.PHONY: home
+home: ## move the project: NAME=github.com/OWNER/NAME REGISTRY=ghcr.io/OWNER CONTACT=ADDRESS; then make generate
+	go run ./hack/home -name "$(NAME)" -registry "$(REGISTRY)" $(if $(CONTACT),-contact "$(CONTACT)")
 
 .PHONY: deps
 deps: ## the modules that bin/ephor links: version, number of packages, and what imports them

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/ephor-dev/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 // These packages may name kinds of policies: the families themselves, the language of one family, the types of the API, and the packages
@@ -281,10 +281,10 @@ package p
 
 import (
 	"fmt"
-	. "github.com/ephor-dev/ephor/internal/family/classic"
-	_ "github.com/ephor-dev/ephor/internal/family"
-	old "github.com/ephor-dev/ephor/api/kyverno/v1"
-	. "github.com/ephor-dev/ephor/api/kyverno/v2"
+	. "ephor.invalid/ephor/internal/family/classic"
+	_ "ephor.invalid/ephor/internal/family"
+	old "ephor.invalid/ephor/api/kyverno/v1"
+	. "ephor.invalid/ephor/api/kyverno/v2"
 )
 
 var a = "ClusterPolicy"

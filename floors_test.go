@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-const module = "github.com/ephor-dev/ephor"
+const module = "ephor.invalid/ephor"
 
 // floors is the table of docs/contributing/architecture.md, section 2. A package may import packages of lower floors, and on its
 // own floor only those named before it. Planned packages are listed too. A name ending in /... stands for all packages below it,
@@ -320,25 +320,25 @@ func TestFloorsCanFail(t *testing.T) {
 	}{
 		{"a clean module", map[string]string{
 			"internal/value/a.go":   `package value; import "time"; var d time.Duration`,
-			"internal/policy/a.go":  `package policy; import _ "github.com/ephor-dev/ephor/internal/value"`,
+			"internal/policy/a.go":  `package policy; import _ "ephor.invalid/ephor/internal/value"`,
 			"internal/source/a.go":  `package source; import (_ "os"; "time"); var n = time.Now()`,
-			"api/kyverno/v2/a.go":   `package v2; import _ "github.com/ephor-dev/ephor/api/kyverno/v1"`,
+			"api/kyverno/v2/a.go":   `package v2; import _ "ephor.invalid/ephor/api/kyverno/v1"`,
 			"api/kyverno/v1/a.go":   `package v1`,
-			"internal/cli/cmd_a.go": `package cli; import _ "github.com/ephor-dev/ephor/internal/source"`,
+			"internal/cli/cmd_a.go": `package cli; import _ "ephor.invalid/ephor/internal/source"`,
 		}, ""},
 		{"a package on no floor", map[string]string{
 			"internal/helpers/a.go": `package helpers`,
 		}, "package internal/helpers is on no floor"},
 		{"a higher floor", map[string]string{
-			"internal/value/a.go":  `package value; import _ "github.com/ephor-dev/ephor/internal/policy"`,
+			"internal/value/a.go":  `package value; import _ "ephor.invalid/ephor/internal/policy"`,
 			"internal/policy/a.go": `package policy`,
 		}, "internal/value/a.go: internal/value (floor 0 leaves) imports internal/policy"},
 		{"the own floor, named later", map[string]string{
-			"internal/jmespath/a.go":  `package jmespath; import _ "github.com/ephor-dev/ephor/internal/condition"`,
+			"internal/jmespath/a.go":  `package jmespath; import _ "ephor.invalid/ephor/internal/condition"`,
 			"internal/condition/a.go": `package condition`,
 		}, "internal/jmespath (floor 0 leaves) imports internal/condition"},
 		{"api imports ours", map[string]string{
-			"api/kyverno/v1/a.go": `package v1; import _ "github.com/ephor-dev/ephor/internal/value"`,
+			"api/kyverno/v1/a.go": `package v1; import _ "ephor.invalid/ephor/internal/value"`,
 			"internal/value/a.go": `package value`,
 		}, "api/kyverno/v1 (floor api"},
 		{"an effect", map[string]string{
@@ -371,7 +371,7 @@ func TestFloorsCanFail(t *testing.T) {
 	}
 	t.Run("an effect through another of our packages", func(t *testing.T) {
 		units := parse(t, map[string]string{
-			"internal/engine/a.go": `package engine; import _ "github.com/ephor-dev/ephor/internal/value"`,
+			"internal/engine/a.go": `package engine; import _ "ephor.invalid/ephor/internal/value"`,
 			"internal/value/a.go":  `package value; import _ "os/exec"`,
 		})
 		mistakes := strings.Join(evaluate(units), "\n")

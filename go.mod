@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor
+module ephor.invalid/ephor
 
 go 1.26.0
 

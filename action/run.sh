@@ -6,6 +6,7 @@
 #   EPHOR_ARGUMENTS  its arguments, one in each line; they are passed as they are, and no shell reads them
 #   EPHOR_SARIF      file for the findings
 #   EPHOR_VERSION    version to install first; empty uses the program that is there
+#   EPHOR_URL        address of the folder with the files of that version; without it, that of home.env
 set -euo pipefail
 
 case "${EPHOR_COMMAND:-}" in
@@ -20,7 +21,17 @@ sarif=${EPHOR_SARIF:-ephor.sarif}
 
 if [ -n "${EPHOR_VERSION:-}" ]; then
   dir=${RUNNER_TEMP:-/tmp}/ephor-$EPHOR_VERSION
-  url=${EPHOR_URL:-https://github.com/ephor-dev/ephor/releases/download/v$EPHOR_VERSION}
+  url=${EPHOR_URL:-}
+  if [ -z "$url" ]; then
+    . "$(dirname "$0")/../home.env"
+    case $EPHOR_HOME in
+    *.invalid/*)
+      echo "::error::This copy of Ephor does not say where releases are published: set EPHOR_URL to the address of the files of version $EPHOR_VERSION, or install ephor in an earlier step and leave version empty"
+      exit 2
+      ;;
+    esac
+    url=https://$EPHOR_HOME/releases/download/v$EPHOR_VERSION
+  fi
   mkdir -p "$dir"
   curl -fsSL --retry 3 -o "$dir/install.sh" "$url/install.sh"
   EPHOR_DIR=$dir EPHOR_URL=$url sh "$dir/install.sh"

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // settle is how long the admission process rests before its memory is read.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/bench/load"
+	"ephor.invalid/ephor/bench/load"
 )
 
 // measured holds the values before a load, for comparison with those after it.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ephor-dev/ephor/bench/charges"
+	"ephor.invalid/ephor/bench/charges"
 )
 
 // mostCharged is the target for the ratio of time and charge, and mostCall that for the time of one evaluation.

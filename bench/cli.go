@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/bench/load"
+	"ephor.invalid/ephor/bench/load"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
 )
 
 // The decisions in the measurement: as many as are stored in ten minutes at 2,000 a second, and the number in one query.

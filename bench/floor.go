@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ephor-dev/ephor/bench/load"
+	"ephor.invalid/ephor/bench/load"
 )
 
 const (

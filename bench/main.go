@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // bench holds the state that all measurements share.

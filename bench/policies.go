@@ -16,13 +16,13 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/internal/admission"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/world"
 )
 
 const (

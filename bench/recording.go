@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // The reviews in a round of recording: Pods with recordedPods names, one of them violating.

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // The limits of the first scan of 5,000 Pods by the 18 Pod Security policies.

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ephor-dev/ephor/bench/load"
+	"ephor.invalid/ephor/bench/load"
 )
 
 // The changes after the first scan, and their limits.

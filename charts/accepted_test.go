@@ -11,8 +11,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/hack/chart/helm"
-	"github.com/ephor-dev/ephor/hack/chart/values"
+	"ephor.invalid/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/hack/chart/values"
 )
 
 // accepted reads testdata/accepted.keys: the path of each value of Kyverno's charts, and the types of its default there.

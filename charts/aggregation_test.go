@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/ephor-dev/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/hack/chart/helm"
 )
 
 // Each controller's ClusterRole aggregates roles with its aggregation label, and with the older labels of Kyverno's chart, which users'

@@ -20,11 +20,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/charts"
-	"github.com/ephor-dev/ephor/config/crds"
-	"github.com/ephor-dev/ephor/hack/chart/helm"
-	"github.com/ephor-dev/ephor/hack/chart/values"
-	"github.com/ephor-dev/ephor/internal/certs"
+	"ephor.invalid/ephor/charts"
+	"ephor.invalid/ephor/config/crds"
+	"ephor.invalid/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/hack/chart/values"
+	"ephor.invalid/ephor/internal/certs"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.diff")
@@ -388,7 +388,7 @@ func TestNoHooks(t *testing.T) {
 			continue // a spec of another form
 		}
 		for _, c := range o.Spec.Template.Spec.Containers {
-			if c.Image != "ephor-dev/ephor:"+version(t) {
+			if c.Image != "ephor.invalid/ephor:"+version(t) {
 				t.Errorf("%s has the image %s", d.ID(), c.Image)
 			}
 		}

@@ -16,10 +16,10 @@ import (
 	pspolicy "k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/charts"
-	"github.com/ephor-dev/ephor/hack/chart/helm"
-	"github.com/ephor-dev/ephor/internal/app"
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/charts"
+	"ephor.invalid/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/internal/app"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 var rendered = struct {

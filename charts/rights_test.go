@@ -11,8 +11,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/ephor-dev/ephor/charts/rights"
-	"github.com/ephor-dev/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/charts/rights"
+	"ephor.invalid/ephor/hack/chart/helm"
 )
 
 var controllerRole = regexp.MustCompile(`^kyverno:([a-z]+-controller)(:.*)?$`)

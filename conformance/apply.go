@@ -8,9 +8,9 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // result is one result of a report.

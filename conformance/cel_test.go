@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/cli/offline"
 )
 
 // knownDeviation is a deliberate difference from the recordings.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/cli/offline"
 )
 
 // maxShown bounds the number of printed differences of one case.

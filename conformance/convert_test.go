@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/family/convert"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // namedDifferences are the rules whose conversion gives other results for some requests, with the note that says so.

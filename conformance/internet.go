@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
 )
 
 // serveImages serves the registries that the tests name, from memory, until stop is called: the command line finds a proxy in

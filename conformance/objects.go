@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // writtenObjects reads the objects in a file, or those that `apply -o` wrote to a directory, by kind/namespace/name, with None for what an object does not

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // suite is the part of a Test file that the runner itself reads; `ephor test` reads the rest.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // pathFields are the fields of a Test that hold paths, and those of its results.

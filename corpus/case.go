@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Case is one case, decoded in both ways.

@@ -23,15 +23,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/admission"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/patch"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/value"
 )
 
 var update = flag.Bool("update", false, "rewrite the want sections of testdata")

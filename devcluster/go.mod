@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/devcluster
+module ephor.invalid/ephor/devcluster
 
 go 1.26.0
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 // applyCluster runs `ephor apply --cluster` with each policy in its own file, and returns its output.

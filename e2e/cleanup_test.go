@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // cleanupObjects defines a custom kind, and the rights to delete its objects, since the chart grants none.

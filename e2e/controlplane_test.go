@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/charts"
+	"ephor.invalid/ephor/charts"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // object returns one object as JSON data.

@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/ephor-dev/ephor/corpus"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/corpus"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // notLive lists cases with other results on a live API server, because it changes or rejects the objects before the webhooks receive them.

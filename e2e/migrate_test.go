@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 const gadgets = `

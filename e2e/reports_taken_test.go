@@ -16,14 +16,14 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/reports"
-	"github.com/ephor-dev/ephor/internal/seal"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // The controller merges EphemeralReports into the report of their resource, where the latest result of a rule applies, and drops them if the

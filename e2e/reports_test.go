@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/report"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // TestReports follows the guide: apply a policy in Audit, read the reports with the usual commands, correct and delete objects.

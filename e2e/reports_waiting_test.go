@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/report"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // Processes send results to the reports controller in one object for each resource, whichever replica writes it. It has the names that users

@@ -14,7 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 const rolesPolicy = `

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 )
 
 const workPolicy = `

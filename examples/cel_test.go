@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 // The guides, from the root of the repository: their commands use paths from there.

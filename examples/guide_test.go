@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/charts"
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/charts"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 // A fence of the guide begins with its language, which may be followed by

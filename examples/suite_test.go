@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 // The Test of the examples passes, and each of its expectations selects results (--strict).

@@ -15,7 +15,8 @@ version=${VERSION:-$(sed -n 's/^appVersion: *//p' charts/ephor/Chart.yaml)}
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 # The commit's time in UTC.
 time=$(TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo 1970-01-01T00:00:00Z)
-cli=github.com/ephor-dev/ephor/internal/cli
+. ./home.env
+cli=$EPHOR_HOME/internal/cli
 for platform in "$@"; do
 	os=${platform%/*} arch=${platform#*/} suffix=
 	[ "$os" != windows ] || suffix=.exe

@@ -6,7 +6,7 @@
 #   VERSION=1.2.3   version, required
 #   KEY=FILE        also sign the digests and the provenance with this private key (PEM)
 #   PUSH=HOST/PATH  also push the image to HOST/PATH/ephor and the chart to HOST/PATH/charts/ephor, and name that image in chart and manifest
-#                   (default for both: ghcr.io/ephor-dev)
+#                   (default for both: EPHOR_REGISTRY in home.env)
 #   PLATFORMS=LIST  only these platforms, with this machine's among them, as in: PLATFORMS="linux/amd64 darwin/arm64"
 #   OUT=FOLDER      folder of the files (default build/release)
 #
@@ -41,8 +41,10 @@ if [ $# -gt 0 ]; then
 fi
 root=$PWD
 native=$root/build/programs/$(echo "$here" | tr / -)/ephor
-registry=${PUSH:-ghcr.io/ephor-dev}
-REGISTRY=${registry%%/*} REPOSITORY=${registry#*/}/ephor VERSION=$version hack/manifests.sh build/install.yaml
+. ./home.env
+registry=${PUSH:-$EPHOR_REGISTRY} repository=ephor
+case $registry in */*) repository=${registry#*/}/ephor ;; esac
+REGISTRY=${registry%%/*} REPOSITORY=$repository VERSION=$version hack/manifests.sh build/install.yaml
 go build -C hack/tools/release -o "$root/build/release-tool" .
 build/release-tool -source "$root" -programs build/programs -image "$image" -manifest build/install.yaml -ephor "$native" \
 	-platforms "$PLATFORMS" -registry "$registry" -version "$version" -revision "$revision" -time "$time" "$OUT"

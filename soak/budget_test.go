@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // Forty clients of a tenant create ConfigMaps (server-side dry run) under a policy of the tenant with 400 rules that take seconds together,

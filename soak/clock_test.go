@@ -8,8 +8,8 @@ import (
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/certs"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/certs"
 )
 
 // issuedAt writes the Secrets of the admission controller as of that time. The clock of a process cannot be moved, but the certificates

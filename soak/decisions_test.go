@@ -24,11 +24,11 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/grpc"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // uid is the UID of load.Review, which each review of an asker replaces.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // When no replica answers reviews, the leader of the cleanup controller lets the webhooks of resources fail open, and closed again when a

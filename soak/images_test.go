@@ -22,8 +22,8 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
 )
 
 // imagePolicies require a key in the namespaces strict and lenient, which differ in their failurePolicy, and an identity in people. Nothing

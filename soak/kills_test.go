@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // Every five seconds one of three replicas is killed (kill -9), every second time the leader, and started again, while eight clients create

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // The running process answers each malformed review with 4xx or with a decision, and continues. The answers to each kind of damage are

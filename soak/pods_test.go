@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/bench/load"
+	"ephor.invalid/ephor/bench/load"
 )
 
 // denied is in the answer to a violating Pod, unavailable in the answer to any Pod if no webhook could be called.

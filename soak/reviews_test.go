@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // 50,000 reviews arrive over 100 connections, a tenth of them for violating Pods, and the no-op webhook receives as many, in turns of a

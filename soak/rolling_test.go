@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // A rolling restart under load: each of three replicas in turn gets SIGTERM, with its successor started before (a surge) or after it has

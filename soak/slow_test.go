@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // 1,000 clients hold connections with an unfinished header, as long and as slowly as they are allowed; each closed one is opened again.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // thousandth returns one of the policies: a label on some kind, Enforce or Audit, failing open or closed; every tenth has match conditions,

@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // The four ways to remove an installation. The test stops the processes that a kubelet would stop in a cluster.

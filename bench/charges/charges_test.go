@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/bench/charges"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/condition"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/bench/charges"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/condition"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 var update = flag.Bool("update", false, "write testdata/charges.tsv")

@@ -15,10 +15,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Language is one of the two languages.

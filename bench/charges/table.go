@@ -3,7 +3,7 @@ package charges
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // The usual sizes: of texts in bytes, of lists in elements, of work that grows with the square, and of single values.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/condition"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/pattern"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/condition"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/pattern"
 )
 
 // conditionRows are the operators of conditions, with two lists, a list and a text, and long texts with wildcards.

@@ -4,10 +4,10 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // unavailable is a part of the error of a query that nothing answers here. Its time is that of the client, which waits.

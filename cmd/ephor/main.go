@@ -5,10 +5,10 @@ import (
 	"os"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/app"
-	"github.com/ephor-dev/ephor/internal/app/flagset"
-	"github.com/ephor-dev/ephor/internal/cli"
-	_ "github.com/ephor-dev/ephor/internal/lifecycle/firstgc" // no garbage collection while packages are initialized
+	"ephor.invalid/ephor/internal/app"
+	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/cli"
+	_ "ephor.invalid/ephor/internal/lifecycle/firstgc" // no garbage collection while packages are initialized
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/config/crds"
+	"ephor.invalid/ephor/config/crds"
 )
 
 // TestDefinitions checks what installers rely on: strict CustomResourceDefinitions, one per file, named after it, with

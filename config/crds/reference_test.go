@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/config/crds"
+	"ephor.invalid/ephor/config/crds"
 )
 
 // TestReference holds each of our definitions against the recorded one of the same name: the same versions, and for each

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 // unlock runs the command and returns its output.

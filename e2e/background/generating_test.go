@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // generatingPolicy creates, for each ConfigMap NAME-t* of a namespace, a copy of NAME-source and an object with data in another namespace.

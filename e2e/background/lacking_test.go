@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // lackingRights are the rights that the work of lackingPolicies needs. Nothing else in the cluster grants them.

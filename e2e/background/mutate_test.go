@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // mutation is a way to select and change targets. The trigger is named t, has the data v: "1", and is in the namespace mutate, with the

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/e2e/suite"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 const failingPolicy = `

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // arrived contains policies that Kyverno left in the cluster.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // deletingObjects are the rights to delete ConfigMaps, two namespaces, and a tenant who may write policies in one of them.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // exempting is the only namespace whose exceptions apply (--exceptionNamespace of the controllers). It exists in all tests.

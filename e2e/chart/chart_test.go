@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/hack/chart/helm"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // TestRelease installs, upgrades and uninstalls a release, definitions included. Helm stores the release in one Secret, which must stay

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/charts"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/hack/chart/helm"
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/charts"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // guide is the page whose steps these tests follow.
@@ -347,7 +347,7 @@ func (in *installation) runs(ephor bool) {
 	got := in.kubectl("", "get", "deployments", "-n", "kyverno", "-o", `jsonpath={range .items[*]}{.spec.template.spec.initContainers[*].name} {.spec.template.spec.containers[*].image}{"\n"}{end}`)
 	lines := strings.Split(got, "\n")
 	for _, line := range lines {
-		if strings.Contains(line, "ephor-dev/ephor") != ephor || strings.Contains(line, "kyverno-pre") == ephor {
+		if strings.Contains(line, "/ephor:") != ephor || strings.Contains(line, "kyverno-pre") == ephor {
 			in.t.Errorf("a Deployment has the init container and the image %q", line)
 		}
 	}

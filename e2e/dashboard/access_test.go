@@ -13,8 +13,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/compliance"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/compliance"
 )
 
 // account creates a service account in the namespace and returns its token. rights are the namespaces whose reports it may list: "*" for all

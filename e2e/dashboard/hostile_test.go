@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/e2e/browser"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/e2e/browser"
 )
 
 // attacks are texts that run, load or break something if the page treats text as markup, code or an address.

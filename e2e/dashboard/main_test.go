@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/dashboard"
-	"github.com/ephor-dev/ephor/internal/reports"
-	"github.com/ephor-dev/ephor/internal/world/live"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/dashboard"
+	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/world/live"
 )
 
 // One control plane serves all tests of the package. Each test has its own namespaces.

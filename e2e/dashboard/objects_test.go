@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 )
 
 // namespaces creates namespaces for a test, and deletes them with their content afterwards.

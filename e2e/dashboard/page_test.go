@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/browser"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/dashboard"
+	"ephor.invalid/ephor/e2e/browser"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/dashboard"
 )
 
 // open starts a browser and opens the page. Without a browser it skips the test, unless EPHOR_UI is set.

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"fmt"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 )
 
 // teams have one namespace each.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/browser"
+	"ephor.invalid/ephor/e2e/browser"
 )
 
 // The page asks for a token, shows what its user may list, and forgets the token on request. It does not store it in cookies, storage or the

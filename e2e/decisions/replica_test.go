@@ -23,13 +23,13 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/impact"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // chance generates random policies and requests that an API server accepts.

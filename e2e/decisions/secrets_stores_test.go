@@ -11,9 +11,9 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // A database with decisions contains no byte of a secret value: neither in its files, including the write-ahead log, nor in a dump, nor in

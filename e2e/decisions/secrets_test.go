@@ -28,9 +28,9 @@ import (
 	"google.golang.org/grpc"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // planted contains secret values of a test. Each has characters that JSON escapes.

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
 )
 
 // One control plane and one admission controller serve the tests of the package. Registries on this machine are permitted.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 var cluster suite.Cluster

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // page is the quick start, from the root of the repository.
@@ -118,7 +118,7 @@ func TestQuickStart(t *testing.T) {
 		t.Errorf("a Pod was refused by command %d, want at most %d", refused, most)
 	}
 	for _, image := range n.found() {
-		if image != m.registry+"/ephor-dev/ephor:0.1.0" {
+		if image != m.registry+"/ephor:0.1.0" {
 			t.Errorf("a Deployment has the image %s", image)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 var (
@@ -34,17 +34,17 @@ func TestRelease(t *testing.T) {
 		}
 		// With the version of the quick start, both tests link the program once.
 		version = appVersion.FindStringSubmatch(string(chart))[1]
-		out = m.must(t, ctx, "make release VERSION="+version+" PUSH=registry.example.com/ephor-dev OUT="+t.TempDir()+"/release")
+		out = m.must(t, ctx, "make release VERSION="+version+" PUSH=registry.example.com/team OUT="+t.TempDir()+"/release")
 	} else {
 		tool := filepath.Join(t.TempDir(), "release")
 		if out, err := exec.Command("go", "build", "-C", filepath.Join(m.root, "hack", "tools", "release"), "-o", tool, ".").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		out = m.must(t, ctx, tool+" push -to registry.example.com/ephor-dev -version "+version+" "+folder)
-		values = "image.registry=registry.example.com,"
+		out = m.must(t, ctx, tool+" push -to registry.example.com/team -version "+version+" "+folder)
+		values = "image.registry=registry.example.com/team,"
 	}
 	names := pushed.FindAllStringSubmatch(out, -1)
-	if len(names) != 2 || !strings.HasSuffix(names[0][1], "/ephor-dev/ephor:"+version) || !strings.HasSuffix(names[1][1], "/ephor-dev/charts/ephor:"+version) {
+	if len(names) != 2 || !strings.HasSuffix(names[0][1], "/team/ephor:"+version) || !strings.HasSuffix(names[1][1], "/team/charts/ephor:"+version) {
 		t.Fatalf("the names of image and chart:\n%s", out)
 	}
 	image, chart := names[0][2], names[1][2]
@@ -52,7 +52,7 @@ func TestRelease(t *testing.T) {
 	n := &node{cluster: m.Cluster, namespace: "kyverno", dir: t.TempDir()}
 	ended := make(chan error, 1)
 	go func() { ended <- n.run(ctx, 4) }()
-	m.must(t, ctx, "helm install kyverno oci://registry.example.com/ephor-dev/charts/ephor@"+chart+" --plain-http --namespace kyverno --create-namespace --set "+values+
+	m.must(t, ctx, "helm install kyverno oci://registry.example.com/team/charts/ephor@"+chart+" --plain-http --namespace kyverno --create-namespace --set "+values+
 		"image.digest="+image+" --wait")
 	m.must(t, ctx, "kubectl apply -f examples/library/disallow-latest-tag/policy.yaml")
 	m.must(t, ctx, "kubectl wait --for=condition=Ready clusterpolicy/disallow-latest-tag --timeout=60s")
@@ -66,7 +66,7 @@ func TestRelease(t *testing.T) {
 	}
 	m.must(t, ctx, "kubectl run web --image=nginx:1.29")
 	for _, name := range n.found() {
-		if name != m.registry+"/ephor-dev/ephor@"+image {
+		if name != m.registry+"/team/ephor@"+image {
 			t.Errorf("a Deployment has the image %s", name)
 		}
 	}

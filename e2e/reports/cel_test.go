@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/config/crds"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/config/crds"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 const celPolicy = `---

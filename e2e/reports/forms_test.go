@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	openreports "github.com/ephor-dev/ephor/api/openreports/v1alpha1"
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	openreports "ephor.invalid/ephor/api/openreports/v1alpha1"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // formsPolicy has rules with every result except error.

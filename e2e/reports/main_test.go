@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/config/crds"
-	"github.com/ephor-dev/ephor/e2e/suite"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/config/crds"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // One control plane with one admission controller serves all tests of the package. Each test starts its own reports controllers.

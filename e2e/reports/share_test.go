@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/ring"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/ring"
 )
 
 // Three replicas share the namespaces, and each report is written once. When one replica dies, the others take over its share within 30

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // One control plane serves all tests of the package.

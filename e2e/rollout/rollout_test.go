@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/rollout"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/rollout"
 )
 
 // step is the expected effect of a block of commands of docs/operating/rollout.md: its exit code, and its output. A step that changes

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/browser"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/browser"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // written writes the site and returns its folder.

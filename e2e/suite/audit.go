@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/charts/rights"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/charts/rights"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // audit reads the API server's audit log of the controllers' requests.

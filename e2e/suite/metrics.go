@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // Metrics returns the page /metrics of a controller at the address, a Replica's MetricsAddr.

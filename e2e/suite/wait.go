@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // Until waits until f returns nil, and returns the duration. If the time that devcluster.Patience allows is over, it fails the test with the

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // T1: reviews that the API server did not send are not answered, and have no effect.

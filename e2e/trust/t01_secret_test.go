@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // withoutBody posts a header that announces a body, sends none, and returns the status.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/cli"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/mark"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/mark"
 )
 
 // adoptCommand runs `ephor adopt` as administrator.

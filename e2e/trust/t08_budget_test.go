@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // expensive returns a Policy of mallory's with n rules on ConfigMaps; each takes about 10 ms and stays within the budget of one rule.

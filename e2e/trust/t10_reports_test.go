@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // trustReports are rules that every ConfigMap of mallory's violates. Scans evaluate the first policy; only admission evaluates the second,

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // TestT13Resize: pods/resize is reviewed by policies on Pods. Changes of other fields than resources are dropped, with a warning to the

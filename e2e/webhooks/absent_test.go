@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // A replica that ends because its Deployment was scaled to zero or deleted removes the configurations, since no replica would answer. One

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
-	"github.com/ephor-dev/ephor/internal/webhookconf/webhooktest"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/webhookconf/webhooktest"
 )
 
 // T17: nothing in one policy makes the API server reject what holds others.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
+	"ephor.invalid/ephor/e2e/suite"
 )
 
 // A policy for a kind that was just defined is in force when it reports that it is ready, although the API server lists the kind some time

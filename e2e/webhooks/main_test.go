@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/e2e/suite"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // One control plane serves all tests of the package, in the order of their files: the last one deletes the namespace.

@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/hack/chart/helm"
 )
 
 // fold joins rendered documents to one text. It replaces a CustomResourceDefinition by one line that names its file in

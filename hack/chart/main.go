@@ -17,8 +17,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ephor-dev/ephor/hack/chart/helm"
-	"github.com/ephor-dev/ephor/hack/chart/values"
+	"ephor.invalid/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/hack/chart/values"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
 )
 
 // partOfImages is the part of the baseline whose tests use registries.

@@ -26,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // builtParts are the complete parts of the work, whose tests must pass; -parts selects others.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/config/crds"
-	"github.com/ephor-dev/ephor/internal/devcluster"
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/config/crds"
+	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
 )
 
 // The values of the chart (charts/values) that the suite expects, and those for users who may not listen on the ports of real clusters,

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 func main() {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/bench/load"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/bench/load"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // part is a row of the gate.

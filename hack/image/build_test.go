@@ -185,7 +185,7 @@ func TestPush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reference := strings.TrimPrefix(server.URL, "http://") + "/ephor-dev/ephor:1.2.3"
+	reference := strings.TrimPrefix(server.URL, "http://") + "/team/ephor:1.2.3"
 	if err := pushIndex(index, reference); err != nil {
 		t.Fatal(err)
 	}

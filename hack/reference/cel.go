@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // celKinds are the kinds whose expressions have libraries, with the columns of the table.

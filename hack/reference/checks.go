@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/lint"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/lint"
 )
 
 // areas are the packages that find mistakes in policies, with the part of a policy that they check.

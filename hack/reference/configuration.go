@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/app"
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/app"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 // configuration writes the page of the ConfigMap and the environment.

@@ -12,8 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/config/crds"
-	"github.com/ephor-dev/ephor/internal/cli"
+	"ephor.invalid/ephor/config/crds"
+	"ephor.invalid/ephor/internal/cli"
 )
 
 // commands writes the pages that `ephor docs` writes.

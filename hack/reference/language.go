@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/condition"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/loader"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rule"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/condition"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/loader"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rule"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func functions(p *page) error {

@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/signatures
+module ephor.invalid/ephor/hack/signatures
 
 go 1.26.0
 

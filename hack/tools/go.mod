@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/tools
+module ephor.invalid/ephor/hack/tools
 
 go 1.26.0
 

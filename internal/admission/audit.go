@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // auditTimeout is the time for the auditing rules of one request.

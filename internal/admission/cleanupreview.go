@@ -1,9 +1,9 @@
 package admission
 
 import (
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // cleanupRoutes is the table of paths of the cleanup controller, whose /validate reviews cleanup policies.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // The cleanup controller reviews cleanup policies: mistakes, kinds, and the rights to delete.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/ephor-dev/ephor/internal/http1"
+	"ephor.invalid/ephor/internal/http1"
 )
 
 // Clients decides which clients the server answers.

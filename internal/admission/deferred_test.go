@@ -11,7 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // kept records the work, one line each.

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"maps"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // dump logs a review and its answer, for --dumpPayload, without the content of Secrets.

@@ -7,7 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/policyreview"
 )
 
 func TestExceptionReview(t *testing.T) {

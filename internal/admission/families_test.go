@@ -8,9 +8,9 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func validatingPolicy(name, actions, validation string) string {

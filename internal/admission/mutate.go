@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/patch"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // mutateResource applies the mutating policies of the row to the object of a request, one after the other, and then verifies the images of

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/secretpath"
 )
 
 // Observer observes the server, for metrics and traces. Its methods are called concurrently before an answer: they must be quick, and must

@@ -7,8 +7,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The decoder skips fields that no rule reads. Each rule here denies a ConfigMap with a bad value, and finds it in its own way; another

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/ephor-dev/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/secretpath"
 )
 
 // Paths decides which paths the server answers: secretpath.Guard if the paths have a secret segment, otherwise secretpath.Open.

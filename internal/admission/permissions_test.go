@@ -12,8 +12,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // grantedTo is an authorizer: lines of `user verb resource[/sub] [namespace|*] [name]` that are allowed.

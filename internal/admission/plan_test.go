@@ -3,7 +3,7 @@ package admission
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // A rule is evaluated before the answer if it may deny or warn, and after the answer if it may allow.

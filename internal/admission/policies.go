@@ -3,9 +3,9 @@ package admission
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The handlers for reviews of policies and related kinds.

@@ -3,8 +3,8 @@ package admission
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Texts and names of the protection of managed resources.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/taped"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/taped"
 )
 
 // reviewResource evaluates a request with the policies of the row.

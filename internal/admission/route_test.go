@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // The policies of a path: those that it names, all that share its webhook, or none.

@@ -7,7 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // limitPolicy gives an error for an object whose data.replicas is missing or not a text.

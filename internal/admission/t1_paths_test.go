@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/secretpath"
 )
 
 // T1: a request at an unknown path gets 404 before its body has arrived, and its connection ends. This holds for the first request of a

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // A TTL label is never refused; an invalid one gives a warning.

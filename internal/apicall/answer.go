@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Limits of one call. Zero fields mean the defaults.

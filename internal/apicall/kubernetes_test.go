@@ -10,9 +10,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func TestKubernetes(t *testing.T) {

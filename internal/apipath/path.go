@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Path is one path of the API: either a resource (Resource is set) or another path that the server serves, such as /version (Other is

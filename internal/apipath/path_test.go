@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/apipath"
 )
 
 func TestParse(t *testing.T) {

@@ -10,14 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/status"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/vapgen"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/status"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/vapgen"
 )
 
 // admissionPolicies generates admission policies of the API server from policies that request it. The leader runs it.

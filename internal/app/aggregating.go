@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
-	"github.com/ephor-dev/ephor/internal/app/results"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/reports"
-	"github.com/ephor-dev/ephor/internal/scan"
+	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/scan"
 )
 
 // scans reports whether this controller evaluates existing objects.

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/intake"
 )
 
 func TestFlags(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/app/flagset"
-	"github.com/ephor-dev/ephor/internal/app/telemetry"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/observe"
-	"github.com/ephor-dev/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/app/telemetry"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/ring"
 )
 
 // commonFlags are the flags of every process.

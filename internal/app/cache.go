@@ -23,11 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/ephor-dev/ephor/internal/app/webhookserver"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/scan"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/scan"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // restConfig returns the configuration for requests to the API server.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/app/flagset"
 )
 
 // callFlags configure which API calls context entries may make.

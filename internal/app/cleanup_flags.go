@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/app/flagset"
-	"github.com/ephor-dev/ephor/internal/app/results"
-	"github.com/ephor-dev/ephor/internal/app/webhookserver"
-	"github.com/ephor-dev/ephor/internal/failopen"
+	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/failopen"
 )
 
 // cleanupFlags are the flags of the cleanup controller.

@@ -11,12 +11,12 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/app/webhookserver"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // cleanupWebhooks reconciles the webhook configurations of the cleanup controller.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/admission"
 )
 
 // clients returns the configuration of the clients whose requests the admission server answers.

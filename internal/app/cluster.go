@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // cluster looks up roles and namespaces for admission, in the cache if possible.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/app/flagset"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // controllerName is the command above all controllers.

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/certs"
-	"github.com/ephor-dev/ephor/internal/dashboard"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/world/live"
+	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/dashboard"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/world/live"
 )
 
 // dashboardFlags configure the dashboard for reports.

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/app/telemetry"
-	"github.com/ephor-dev/ephor/internal/certs"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/app/telemetry"
+	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // decisionSender is the name in the certificates of processes that send decisions. No host has this name.

@@ -17,17 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/ephor-dev/ephor/internal/app/results"
-	"github.com/ephor-dev/ephor/internal/app/webhookserver"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // evaluatorFlags are the flags of controllers that evaluate policies.

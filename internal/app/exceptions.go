@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/ephor-dev/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 // exceptionFlags select the exceptions that have an effect. Users who can write exceptions can disable rules, so no exception has an

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/app/flagset"
-	"github.com/ephor-dev/ephor/internal/app/results"
-	"github.com/ephor-dev/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/app/webhookserver"
 )
 
 // admissionFlags are the flags of the admission controller.

@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/globalctx"
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/status"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/globalctx"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/status"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // globalFlags limit the resources of GlobalContextEntries.

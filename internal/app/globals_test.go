@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // recorded stores events.

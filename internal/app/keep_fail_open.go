@@ -6,8 +6,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/failopen"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/failopen"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // keepFailOpen preserves failurePolicy Ignore in configurations that the cleanup controller made fail open (--deadManSeconds),

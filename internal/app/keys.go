@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/ephor-dev/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/keystore"
 )
 
 // T2: a key of another replica is known soon. If the Secret becomes unreadable, no key is lost.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/app/telemetry"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/app/telemetry"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/ephor-dev/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/observe"
 )
 
 // logFlags configure the log.

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/intake"
 )
 
 // Labels that include policies of the API server in reports, and that exclude bindings.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/http1"
+	"ephor.invalid/ephor/internal/http1"
 )
 
 // profileFlags configure Go's profiles.

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/metawatch"
-	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/updaterequest/ledger"
 )
 
 // record is the record of generated objects. All replicas write it and follow it.

@@ -12,12 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/observe"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/sigcache"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/sigcache"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // registryFlags configure the access to image registries.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/app/flagset"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/family"
+	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
 )
 
 // reportsFlags are the flags of the reports controller.

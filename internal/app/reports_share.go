@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/scan"
-	"github.com/ephor-dev/ephor/internal/status"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/scan"
+	"ephor.invalid/ephor/internal/status"
 )
 
 // reportsRing is the ring of the replicas that share the namespaces for which reports are written.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/app/flagset"
 )
 
 // servingFlags configure the clients of the HTTPS server, and how it handles requests apart from the evaluation.

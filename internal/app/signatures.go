@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	sigkeys "github.com/ephor-dev/ephor/internal/sigverify/keys"
-	"github.com/ephor-dev/ephor/internal/sigverify/notary"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/sigverify"
+	sigkeys "ephor.invalid/ephor/internal/sigverify/keys"
+	"ephor.invalid/ephor/internal/sigverify/notary"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // signatures returns the verifier of images. Its connections have the same restrictions as calls to services, such as the blocklist.

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/live"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/live"
 )
 
 // T14: --httpAllowlist limits the registries of namespaced policies in the same way as services. Without it they may use any registry

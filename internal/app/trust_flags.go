@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/sigverify/trust"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/sigverify/trust"
 )
 
 // trustFlags configure the source of the keys of transparency logs and certificate authorities.

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/sigverify/trust"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/sigverify/trust"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func parsedRegistry(args ...string) (*registryFlags, error) {

@@ -15,17 +15,17 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/app/webhookserver"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/status"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/status"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // webhookReconciler reconciles the webhook configurations, and then the policies' status, with the catalog.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // A webhook that is called for all namespaces is logged when this state begins and when it ends, not in each round.

@@ -8,15 +8,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/observe"
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/live"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/live"
 )
 
 // lookups configure the lookups of a process's policies.

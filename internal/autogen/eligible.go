@@ -3,8 +3,8 @@ package autogen
 import (
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/match"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/match"
 )
 
 // eligible reports whether any rules may be generated for the policy. One ineligible rule disables autogen for all

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Generated is a rule that was generated for pod controllers.

@@ -7,9 +7,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/autogen"
-	"github.com/ephor-dev/ephor/internal/golden"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/autogen"
+	"ephor.invalid/ephor/internal/golden"
 )
 
 // TestExpand runs testdata/*.txtar: policy.yaml is a policy, want the rules generated from it, in order, with their

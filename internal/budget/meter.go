@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Limits of one rule evaluation. They are far above what a real policy needs (a Pod Security rule on a 7 kB Pod takes some hundred steps,

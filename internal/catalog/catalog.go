@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ephor-dev/ephor/internal/index"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/index"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // ID identifies a policy.

@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/index"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/index"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // program returns a policy with one validate rule for the kinds.

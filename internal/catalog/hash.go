@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Hash is the hash of a set of Programs.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Join returns the programs with the exceptions joined to the rules that they name: the policy by its exact key, the rule by wildcard,

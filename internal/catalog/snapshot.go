@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/index"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/index"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Snapshot is an immutable set of Programs with its index.

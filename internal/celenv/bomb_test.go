@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // Expressions that would take a long time or much memory end in an error soon, with little memory.

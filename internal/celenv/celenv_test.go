@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/world"
 )
 
 type object = map[string]any

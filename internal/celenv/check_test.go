@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // A check request with an unknown field, or a field of the wrong type, is an error that names the field.

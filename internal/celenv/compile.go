@@ -1,7 +1,7 @@
 package celenv
 
 import (
-	"github.com/ephor-dev/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/compilecost"
 
 	"crypto/sha256"
 	"errors"

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 // conditionEnvs holds the environments of CheckCondition, by version.

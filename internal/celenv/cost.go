@@ -8,7 +8,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
 
-	"github.com/ephor-dev/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // The cost of evaluations is measured in the units of the API server. The library's own accounting observes every node and keeps all

@@ -14,9 +14,9 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/lazy"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions. A

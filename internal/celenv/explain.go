@@ -12,7 +12,7 @@ import (
 	"github.com/google/cel-go/parser"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
-	"github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // To explain an expression, it is compiled again for each evaluation, with nodes that keep the value of each part. Apart from

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // The trace of an expression contains the value of each part that was evaluated. In loops, it is the value for the element that decided.

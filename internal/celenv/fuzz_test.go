@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // fuzzLibrary fuzzes one library. Each input is inserted into one of the templates, and into calls of all functions that the library

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Limits for the values that are passed to the functions of package crypto.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func encoded(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/library"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 var libAuthorizer = &Library{

@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // LibraryImageVerify is the name of the library whose functions query a Verifier.

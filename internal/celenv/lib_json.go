@@ -11,7 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apiserver/pkg/cel/mutation"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // maxDocument is the maximum size of texts that are decoded as JSON or YAML, in bytes.

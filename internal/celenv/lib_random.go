@@ -8,8 +8,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"github.com/ephor-dev/ephor/internal/textgen"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/textgen"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // defaultPattern is the pattern that random uses if it is called without one.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 var libRegex = &Library{

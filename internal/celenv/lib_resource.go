@@ -15,8 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/world"
 )
 
 var (

@@ -5,7 +5,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"github.com/ephor-dev/ephor/internal/certificate"
+	"ephor.invalid/ephor/internal/certificate"
 )
 
 // maxCertificate is the maximum size of a text that is passed to the certificate parser, in bytes.

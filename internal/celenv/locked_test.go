@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // Policies that are compiled concurrently share their environments: one looks up types in an environment while another extends it.

@@ -5,7 +5,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
-	"github.com/ephor-dev/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // MaxParts is the limit for all loops and calls of one evaluation, in evaluated parts of expressions. An iteration counts the parts of the

@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 // The time of the library's type checker grows with the fourth power of the nesting depth of types and with the square

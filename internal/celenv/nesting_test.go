@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // Row S22 of docs/security/threat-model.md: the author of a policy must not be able to occupy the type checker, which

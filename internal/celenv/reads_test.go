@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/value"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")

@@ -12,9 +12,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // recorded returns the folder with recorded evaluations. Without the folder, the test is skipped.

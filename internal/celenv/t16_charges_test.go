@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // TestT16Charges: calls are charged by the size that matters: the instructions of a regular expression times the text, the nodes of a YAML

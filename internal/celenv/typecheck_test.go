@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // tree is a Shape in literal form: a map of members, a list of one shape, "any", "scalar", or "self" for the whole shape again.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // evaluation is an evaluation of expressions whose cost is charged to a meter.

@@ -1,8 +1,8 @@
 package celrule
 
 import (
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // RequestInput returns the input of expressions without a world: object, oldObject and request.

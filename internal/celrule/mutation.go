@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Mutation is one compiled mutation.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // namespaceOf is namespaceObject with Kyverno's error text.

@@ -3,9 +3,9 @@ package celrule
 import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Object returns the fields of the object that the expressions compiled so far read; nil if they do not use it.

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Params is a compiled reference to parameters.

@@ -1,8 +1,8 @@
 package celrule
 
 import (
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // requestOf returns the variable request, as the API server creates it from an AdmissionRequest, without the objects. Empty fields

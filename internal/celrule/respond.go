@@ -3,8 +3,8 @@ package celrule
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // Respond evaluates expressions that answer a check request, in order, up to the first that gives an answer; ok is false if all of

@@ -9,8 +9,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // Rule is a compiled rule. It is immutable and safe for concurrent use.

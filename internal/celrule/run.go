@@ -5,9 +5,9 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Run is one evaluation of the expressions of a rule. It evaluates a variable at most once, even if mutations change the object meanwhile.

@@ -7,7 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Decode reads one certificate or certificate request with an RSA key. The members have the names of the fields in Go's crypto/x509.

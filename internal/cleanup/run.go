@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Annotations of cleanup policies.

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // patches is a client that records writes to the status.

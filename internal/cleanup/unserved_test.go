@@ -3,8 +3,8 @@ package cleanup
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // A policy by resource means the existing combinations; a resource that no group serves is reported.

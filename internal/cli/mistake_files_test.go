@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/golden"
 )
 
 // TestMistakeFiles holds what the program prints for the mistakes of newcomers: each file of testdata/mistakes has the files, the commands

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/ephor-dev/ephor/internal/policyartifact"
+	"ephor.invalid/ephor/internal/policyartifact"
 )
 
 // runCLI runs a command.

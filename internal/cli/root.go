@@ -1,26 +1,27 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/cli/apply"
-	"github.com/ephor-dev/ephor/internal/cli/convert"
-	"github.com/ephor-dev/ephor/internal/cli/decisions"
-	"github.com/ephor-dev/ephor/internal/cli/explain"
-	"github.com/ephor-dev/ephor/internal/cli/findings"
-	"github.com/ephor-dev/ephor/internal/cli/impact"
-	"github.com/ephor-dev/ephor/internal/cli/jp"
-	"github.com/ephor-dev/ephor/internal/cli/manifests"
-	"github.com/ephor-dev/ephor/internal/cli/oci"
-	"github.com/ephor-dev/ephor/internal/cli/operate"
-	"github.com/ephor-dev/ephor/internal/cli/reports"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/cli/testrun"
-	"github.com/ephor-dev/ephor/internal/cli/verify"
-	"github.com/ephor-dev/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/cli/apply"
+	"ephor.invalid/ephor/internal/cli/convert"
+	"ephor.invalid/ephor/internal/cli/decisions"
+	"ephor.invalid/ephor/internal/cli/explain"
+	"ephor.invalid/ephor/internal/cli/findings"
+	"ephor.invalid/ephor/internal/cli/impact"
+	"ephor.invalid/ephor/internal/cli/jp"
+	"ephor.invalid/ephor/internal/cli/manifests"
+	"ephor.invalid/ephor/internal/cli/oci"
+	"ephor.invalid/ephor/internal/cli/operate"
+	"ephor.invalid/ephor/internal/cli/reports"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/cli/testrun"
+	"ephor.invalid/ephor/internal/cli/verify"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 // NewRoot returns the command tree. extra are commands from other packages (ephor controller …).
@@ -31,13 +32,19 @@ func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Comm
 	root := &cobra.Command{
 		Use:          "ephor",
 		Short:        "Kubernetes policies: validate, mutate and report",
-		Version:      version,
 		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: policies,\nexceptions, cleanup policies and tests work unchanged.",
 		SilenceUsage: true,
-		RunE:         func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asked, _ := cmd.Flags().GetBool("version"); asked {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), versionText())
+				return err
+			}
+			return cmd.Help()
+		},
 	}
+	// The field Version of the library would link text/template, which makes the linker keep every method: the program grows by a fifth.
+	root.Flags().Bool("version", false, "version for ephor")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetVersionTemplate(versionText())
 	root.SetHelpCommand(newHelp())
 	root.PersistentFlags().IntP("v", "v", 0, "log steps and their duration to standard error (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Context is the content of a file of kind Context: the data for the libraries of CEL policies.

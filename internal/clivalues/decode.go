@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // ErrDeprecated is wrapped by the error for a file of the schema that preceded cli.kyverno.io/v1alpha1, which has

@@ -3,9 +3,9 @@ package clivalues
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // For any content of a file, reading and using it ends without a panic.

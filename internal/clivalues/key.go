@@ -5,8 +5,8 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // tree builds nested maps from values whose keys are variable names: {"cm.data.a": 1} becomes {"cm": {"data": {"a": 1}}}.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func TestCalls(t *testing.T) {

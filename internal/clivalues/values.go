@@ -3,8 +3,8 @@ package clivalues
 import (
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Values are the values for one policy and one resource.

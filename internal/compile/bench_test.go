@@ -3,8 +3,8 @@ package compile_test
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // BenchmarkCompile compiles the policies of examples/pod-security, autogen included, as the catalog does when they are stored, and the

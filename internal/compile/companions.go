@@ -3,9 +3,9 @@ package compile
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Companions are objects that belong to policies, such as bindings. The zero value holds none.

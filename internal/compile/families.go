@@ -1,15 +1,15 @@
 package compile
 
 import (
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/classic"
-	"github.com/ephor-dev/ephor/internal/family/cleanup"
-	"github.com/ephor-dev/ephor/internal/family/deleting"
-	"github.com/ephor-dev/ephor/internal/family/generating"
-	"github.com/ephor-dev/ephor/internal/family/imagevalidating"
-	"github.com/ephor-dev/ephor/internal/family/mutating"
-	"github.com/ephor-dev/ephor/internal/family/native"
-	"github.com/ephor-dev/ephor/internal/family/validating"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/family/cleanup"
+	"ephor.invalid/ephor/internal/family/deleting"
+	"ephor.invalid/ephor/internal/family/generating"
+	"ephor.invalid/ephor/internal/family/imagevalidating"
+	"ephor.invalid/ephor/internal/family/mutating"
+	"ephor.invalid/ephor/internal/family/native"
+	"ephor.invalid/ephor/internal/family/validating"
 )
 
 // Product is the explicit list of the families of Ephor.

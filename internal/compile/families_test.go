@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 // No two families have a kind or a resource in common, and every descriptor is complete.

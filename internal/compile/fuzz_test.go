@@ -4,12 +4,12 @@ import (
 	"context"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // FuzzPolicy tests that decoding, checking, compiling and evaluating any policy neither panics nor exceeds its budget.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // helmText matches what only a template of Helm has: its values, its functions, and variables of a policy that it quotes.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // refused are the public policies with mistakes.

@@ -3,8 +3,8 @@ package compile
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Registry is a list of families, and compiles their policies. It is immutable and safe for concurrent use. The methods of a nil *Registry

@@ -3,9 +3,9 @@ package compile
 import (
 	"maps"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // maxPaths bounds the total length of the paths of all fields of a policy. Compilers store a path for each part, so a few kilobytes of

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/golden"
 )
 
 // TestWritten runs testdata/written/*.txtar: each policy.yaml is a policy that a user writes, and the following want has its diagnostics. A

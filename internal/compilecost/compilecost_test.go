@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 // expensive are regular expressions of the forms that take the most memory for their size.

@@ -3,7 +3,7 @@ package compliance
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Filter selects results. An empty list selects all; names of policies, namespaces, kinds and sources may hold wildcards.

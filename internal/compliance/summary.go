@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Line is one row of a table: the results of a policy, a namespace or a severity. The namespace is empty for cluster-scoped

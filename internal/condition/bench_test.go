@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // BenchmarkOperator evaluates constant keys, to measure an operator without its variables.

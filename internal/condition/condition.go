@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // Set holds the compiled conditions of one place in a policy. It is immutable and safe for concurrent use.

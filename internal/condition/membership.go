@@ -1,10 +1,10 @@
 package condition
 
 import (
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/measure"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/measure"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // quantifier defines which elements of the key must be in the value, or outside it: AnyIn, AllIn, AnyNotIn and AllNotIn

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/measure"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/measure"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // order defines which results of a comparison satisfy an operator.

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // explain records the result of each part of the constraints for the request.

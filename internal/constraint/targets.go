@@ -7,8 +7,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // maxTargets bounds the combinations of groups, versions and resources in one list of rules. Real lists have a few dozen.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // answerFor bounds the time for one answer of the API.

@@ -18,14 +18,14 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/impact"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rollout"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The limits of reading objects and policies.

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/reports"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Options of a Dashboard. All are required, except where the comment allows a zero value.

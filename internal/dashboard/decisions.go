@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // The numbers of decisions in one answer.

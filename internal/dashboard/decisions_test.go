@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // kept are decisions in memory, newest first.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The limits for reading and showing one page of single results.

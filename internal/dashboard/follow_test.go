@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/reports"
 )
 
 const item = `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%q,"namespace":"a","resourceVersion":%q},` +

@@ -12,12 +12,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/impact"
-	"github.com/ephor-dev/ephor/internal/rollout"
-	"github.com/ephor-dev/ephor/internal/wildcard"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // The limits for an evaluation of policies.

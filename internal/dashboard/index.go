@@ -7,8 +7,8 @@ import (
 	"sync"
 	"unique"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The limits of the index, whatever the reports contain.

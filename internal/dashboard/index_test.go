@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/compliance"
 )
 
 func all(string) bool { return true }

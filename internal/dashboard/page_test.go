@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/reports"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // people are the users with tokens, and the reports that they may list. They replace the API server in tests that do not depend on it;

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/compliance"
 )
 
 // maxQuery bounds the text of a query, in bytes.

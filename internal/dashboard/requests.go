@@ -3,7 +3,7 @@ package dashboard
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // withhold removes the requests from records whose objects the user of a session may not list.

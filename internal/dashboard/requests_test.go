@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // objects grants rights to list reports, as in the tests of pages, and objects.

@@ -3,8 +3,8 @@ package dashboard
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // maxPlaces is the maximum number of rights to read objects that are checked for one answer.

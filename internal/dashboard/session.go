@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/ephor-dev/ephor/internal/reports"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // How long the API server's answer about a token is cached, and how many tokens are remembered, by their hashes.

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/compliance"
 )
 
 // status is an index into compliance.Statuses.

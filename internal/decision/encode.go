@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // AppendJSON appends the record as encoding/json writes it with SetEscapeHTML(false). It does not use reflection: a record has tens of

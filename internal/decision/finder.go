@@ -1,6 +1,6 @@
 package decision
 
-import "github.com/ephor-dev/ephor/internal/value"
+import "ephor.invalid/ephor/internal/value"
 
 // finder replaces values in several texts, as withoutSecrets does. Most texts contain none of the values: one pass over such a text finds that
 // no value begins in it.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/world/taped"
+	"ephor.invalid/ephor/internal/world/taped"
 )
 
 // Lookups holds the lookups of the rules of one review. With them, the review can be evaluated again without the cluster.

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/taped"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/taped"
 )
 
 // lookedUpSecret is in every Secret of the tests, and must not be in any record.

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/ephor-dev/ephor/internal/world/taped"
+	"ephor.invalid/ephor/internal/world/taped"
 )
 
 // digest is a digest in hex. In protobuf it is bytes.

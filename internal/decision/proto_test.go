@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/ephor-dev/ephor/internal/world/taped"
+	"ephor.invalid/ephor/internal/world/taped"
 )
 
 // full is a record without any empty field.

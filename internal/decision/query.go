@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Query selects records. Empty fields select all; names may hold wildcards.

@@ -3,7 +3,7 @@ package decision
 import (
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Schema names the version of the schema. Fields may be added to a version; none is removed or changes its meaning.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Redacted replaces values that are cut.

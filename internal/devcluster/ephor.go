@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ephor-dev/ephor/charts"
+	"ephor.invalid/ephor/charts"
 )
 
 // Ephor is an installation of Ephor on a development control plane: the chart's objects, and processes that run in place of its

@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/secretpath"
 )
 
 // LongPaths are flags for tests that post reviews directly to a server for a long time: the paths that WebhookPath

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/charts"
+	"ephor.invalid/ephor/charts"
 )
 
 // render is the rendered chart, separated by kind of object.

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 
-	"github.com/ephor-dev/ephor/internal/discovery/discoverytest"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/discovery/discoverytest"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world"
 )
 
 type served = discoverytest.Served

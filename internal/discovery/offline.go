@@ -3,7 +3,7 @@ package discovery
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/kinds"
 )
 
 // ResourceOf returns the main resource of a kind without asking an API server. It is exact for the kinds of Kubernetes and for

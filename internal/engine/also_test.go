@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // several returns a rule that yields one result for each status, the first of them with an object.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Annotations collects the annotations of results for the audit event of a request: the values by key. The zero value is empty.

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Decide derives the verdict on the request from an Outcome. It denies the request if a rule with a denying action failed, or if a rule

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // denialText returns the message of a denied request: a YAML map policy → rule → message of every result that is neither pass nor skip,

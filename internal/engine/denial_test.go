@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 func denied(status policy.Status, name, rule, message string) policy.Result {

@@ -4,8 +4,8 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/patch"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // isResize reports whether the request changes the resources of a running Pod. Its object is the Pod, but the API server stores only the

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // TestT13MutationOfResources: on pods/resize a rule may change only resources, and a warning reports dropped changes. On the Pod itself,

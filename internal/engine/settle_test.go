@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // A result that depends on those of other rules is computed after all are evaluated, including the results of earlier evaluations. A panic

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // taking returns a rule that takes steps, and hides the error of its meter.

@@ -3,8 +3,8 @@ package engine
 import (
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // unevaluated groups the rules of one policy that are not evaluated because its budget is exhausted. Rules with the same consequences share

@@ -3,7 +3,7 @@ package engine
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Wording formats the answers of a route. It makes no decisions.

@@ -3,7 +3,7 @@ package engine
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 func TestMutateWording(t *testing.T) {

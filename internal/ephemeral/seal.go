@@ -14,9 +14,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
-	"github.com/ephor-dev/ephor/internal/seal"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // SealAnnotation holds the proof that a controller of Ephor wrote the report in this form: the time, in seconds since 1970, a

@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	reportsv1 "ephor.invalid/ephor/api/reports/v1"
 )
 
 const (

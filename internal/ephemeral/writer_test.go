@@ -12,8 +12,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // desk is a Writer with what it wrote, whose time only the test changes.

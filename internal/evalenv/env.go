@@ -1,10 +1,10 @@
 package evalenv
 
 import (
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Env holds what an evaluation may use beside its input. A nil *Env has no limits and no world.

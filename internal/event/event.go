@@ -1,6 +1,6 @@
 package event
 
-import "github.com/ephor-dev/ephor/internal/policy"
+import "ephor.invalid/ephor/internal/policy"
 
 // Reference identifies the object that an event is about.
 type Reference struct{ APIVersion, Kind, Namespace, Name, UID string }

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Writer writes events to the API server.

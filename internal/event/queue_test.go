@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 // log is a Writer that records its calls.

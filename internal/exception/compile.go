@@ -3,19 +3,19 @@ package exception
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/condition"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/pss"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/condition"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/pss"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Compile decodes, checks and compiles an exception of any served version. It always returns an exception, whose Diags are the

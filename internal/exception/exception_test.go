@@ -9,9 +9,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/exception"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/exception"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/golden"
 )
 
 // TestMistakes runs testdata/*.txtar: object.yaml is an exception, want its diagnostics.

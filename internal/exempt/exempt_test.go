@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // one returns an exception whose name describes it: "no" does not match, "false" has conditions that are false, "error" has conditions

@@ -8,7 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // Annotation marks the configurations whose webhooks temporarily fail open; its value is a note in JSON.

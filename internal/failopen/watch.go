@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // MinGrace is the shortest grace period: the next leader takes 14 s to take over, and sends a heartbeat every 10 s.

@@ -3,9 +3,9 @@ package family
 import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Family describes one family of policies. Its values are shared and read-only.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/globalentry"
 )
 
 // BenchmarkRead reads 10,000 resources: all of them, a projection, and both after one resource has changed.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // The pauses between the attempts of one refresh start at firstPause and double each time, up to the pause after a failed refresh.

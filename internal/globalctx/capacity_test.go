@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/globalentry"
 )
 
 // onlyLists lists one object of each resource, and watches without events.

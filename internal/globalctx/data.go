@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/globalentry"
 )
 
 // errNotYet is the error of an entry before its first refresh ends.

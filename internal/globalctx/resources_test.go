@@ -16,7 +16,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/globalentry"
 )
 
 func resource(namespace, name string) *unstructured.Unstructured {

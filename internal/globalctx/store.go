@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Options are the dependencies and limits of a Store.

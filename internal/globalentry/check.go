@@ -3,9 +3,9 @@ package globalentry
 import (
 	"fmt"
 
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // These texts are copied verbatim from Kyverno.

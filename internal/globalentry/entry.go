@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Group and Kind identify the objects of this package.

@@ -6,8 +6,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func compile(t *testing.T, version, spec string) (*globalentry.Entry, string) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/imageref"
 )
 
 // All spellings of an image have one canonical form.

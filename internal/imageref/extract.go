@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jsonpointer"
+	"ephor.invalid/ephor/internal/jsonpointer"
 )
 
 // The errors for an object that does not fit an extractor.

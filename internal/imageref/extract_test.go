@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/value"
 )
 
 const task = `{"spec": {

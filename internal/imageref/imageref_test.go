@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/value"
 )
 
 const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/certificate"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/certificate"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // The functions below find mistakes in attestors when a policy is reviewed. Each returns what is wrong; empty for no mistake. They ignore

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Mistakes are found if a text cannot be read; texts that are not known yet are ignored.

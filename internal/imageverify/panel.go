@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Panel counts the authorities that signed an image, for policies whose expressions decide what the number means. It belongs to one

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // witness knows who signed, records requests, and cannot reach the authority named outage. With moved, the digest is the second one.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The annotations in which a resource records what was verified. The first is for readers. The second is grouped by policy and rule, so

@@ -3,9 +3,9 @@ package imageverify
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // References are patterns that select images, and patterns that exclude some of them.

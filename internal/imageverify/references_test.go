@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 func about(t *testing.T, d imageref.Defaults, pattern, image string) bool {

@@ -3,8 +3,8 @@ package imageverify
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // require is the validating half: images need digests and records of their verification. It sends no requests. object is the result of the

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Rule holds the entries of a rule about images.

@@ -1,6 +1,6 @@
 package imageverify
 
-import "github.com/ephor-dev/ephor/internal/imageref"
+import "ephor.invalid/ephor/internal/imageref"
 
 // target is the state of one image of an object during the evaluation.
 type target struct {

@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/jsonpointer"
-	"github.com/ephor-dev/ephor/internal/patch"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rollout"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/jsonpointer"
+	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Limits of the data that is kept in addition to counts.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/rollout"
 )
 
 // Facts is the information about the run in addition to the verdicts.

@@ -3,10 +3,10 @@ package impact
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/jsonpointer"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/jsonpointer"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // allStages has the stages of all rules that a request may reach.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // Decided is one record of a decision, or the reason why it cannot be read.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/admission"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 type uncounted struct{}

@@ -16,10 +16,10 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/admission"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Record is a recorded request that is not decoded yet.

@@ -33,14 +33,14 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/admission"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // generator makes policies and requests.

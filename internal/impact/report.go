@@ -3,7 +3,7 @@ package impact
 import (
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/compliance"
 )
 
 // Report describes what policies would have done, as `ephor impact` prints it.

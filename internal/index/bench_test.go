@@ -6,9 +6,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 func compiledProgram(name string, d kyvernov1.ResourceDescription, exclude ...kyvernov1.ResourceFilter) *policy.Program {

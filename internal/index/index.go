@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Index finds, among many Programs, the rules that may match a request. It is immutable to its callers and safe for concurrent use.

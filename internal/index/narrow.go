@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // candidate is an entry that the name, namespace or labels of a request may exclude.

@@ -3,7 +3,7 @@ package index
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // placeKey is the key by which rules are filed: the kind, and the resource if some rules name resources.

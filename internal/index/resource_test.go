@@ -3,8 +3,8 @@ package index
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func resourceProgram(name string, targets ...policy.Target) *policy.Program {

@@ -3,8 +3,8 @@ package index
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // viewKey holds the fields of a request that select candidates, apart from its place, names and labels.

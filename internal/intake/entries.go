@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/globalctx"
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/globalctx"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // EntryKind is the kind of GlobalContextEntries.

@@ -3,7 +3,7 @@ package intake
 import (
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // longestExpiryWait bounds how long an exception may stay in effect after its expiry if the clock is set or the machine

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // rooms count the memory that the compiled policies of each namespace keep. A policy that exceeds the rest of its namespace is not ready; the

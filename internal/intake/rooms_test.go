@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // TestT15Namespaces: a policy that exceeds the rest of its namespace has no room until another one leaves. Policies of other namespaces, and

@@ -1,6 +1,6 @@
 package jmespath
 
-import "github.com/ephor-dev/ephor/internal/evalenv"
+import "ephor.invalid/ephor/internal/evalenv"
 
 // Root is an input document whose top-level fields are looked up by name, so that they can be loaded lazily.
 type Root interface {

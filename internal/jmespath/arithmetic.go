@@ -9,7 +9,7 @@ import (
 	"gopkg.in/inf.v0"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // operand is a JSON number, or a string that holds a quantity or, failing that, a duration. Since 30m and 5m are quantities

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The types in arithmetic: S a number, Q a quantity, D a duration. 30m is a quantity, 1h30m a duration.

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func BenchmarkSearch(b *testing.B) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // now reads the clock of the world: rules never read the machine's clock.

@@ -3,7 +3,7 @@ package jmespath
 import (
 	"sort"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // eval evaluates one node on a value. Values belong to the input: they are shared and never changed.

@@ -1,6 +1,6 @@
 package jmespath
 
-import "github.com/ephor-dev/ephor/internal/value"
+import "ephor.invalid/ephor/internal/value"
 
 // Reads adds to doc the parts of the document that the expression reads. A document that contains only these parts, and
 // all items of its lists, gives the same result.

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func init() {

@@ -1,6 +1,6 @@
 package jmespath
 
-import "github.com/ephor-dev/ephor/internal/value"
+import "ephor.invalid/ephor/internal/value"
 
 func init() {
 	register(Function{

@@ -1,6 +1,6 @@
 package jmespath
 
-import "github.com/ephor-dev/ephor/internal/value"
+import "ephor.invalid/ephor/internal/value"
 
 // maxYAML bounds the input of the YAML parser, with its aliases replaced. A ConfigMap has at most 1 MiB.
 const maxYAML = 1 << 20

@@ -1,6 +1,6 @@
 package jmespath
 
-import "github.com/ephor-dev/ephor/internal/wildcard"
+import "ephor.invalid/ephor/internal/wildcard"
 
 func init() {
 	register(Function{

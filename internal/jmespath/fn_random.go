@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/textgen"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/textgen"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func init() {

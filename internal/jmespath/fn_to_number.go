@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func init() {

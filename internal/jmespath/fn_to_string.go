@@ -3,7 +3,7 @@ package jmespath
 import (
 	"bytes"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func init() {

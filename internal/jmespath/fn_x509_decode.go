@@ -1,6 +1,6 @@
 package jmespath
 
-import "github.com/ephor-dev/ephor/internal/certificate"
+import "ephor.invalid/ephor/internal/certificate"
 
 // maxCertificate bounds the input of the certificate parser.
 const maxCertificate = 64 << 10

@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Type is a type of a function's argument or result.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // The world in which the examples of the documentation run.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/imageref"
 )
 
 // Replacing step by step gives the same result as the library's own replacing.

@@ -3,7 +3,7 @@ package jmespath
 import (
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // powers are the binding powers of the operators: an expression continues while the next token binds more strongly than the

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Span is a piece of a text: text[From:To].

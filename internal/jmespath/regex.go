@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 // maxRegex bounds the length of a regular expression; the longest in public policies has some 700 bytes.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // TestT16Charges: calls are charged by the size that matters: the instructions of a regular expression times the text, the nodes of a YAML

@@ -3,7 +3,7 @@ package jmespath
 import (
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // textOf returns an argument that may be a string or a number as text.

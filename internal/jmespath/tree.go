@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Tree is the syntax tree of an expression for people: `jp parse` prints it. Its nodes have the names that JMESPath

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // Keys are read at their first use, rarely after that, and kept while the Secret cannot be read.

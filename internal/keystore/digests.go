@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // Digests computes keyed digests of texts that an attacker could guess. It is safe for concurrent use.

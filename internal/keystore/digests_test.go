@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // A digest depends on the key, the domain and the text; without a key there is none, and the Secret is not read for each.

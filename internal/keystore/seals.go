@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // Seals creates and checks seals with the keys of a Secret.

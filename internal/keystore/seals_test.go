@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // Seals are valid only in their domain, also those with a key that another replica has just added. Without the Secret, the check is an

@@ -3,7 +3,7 @@ package kinds_test
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/kinds"
 )
 
 func TestPlural(t *testing.T) {

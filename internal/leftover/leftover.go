@@ -18,13 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/ring"
-	"github.com/ephor-dev/ephor/internal/unlock"
-	"github.com/ephor-dev/ephor/internal/updaterequest/follow"
-	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/unlock"
+	"ephor.invalid/ephor/internal/updaterequest/follow"
+	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // Installation is the installation whose objects are listed and removed.

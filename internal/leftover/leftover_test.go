@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/ephor-dev/ephor/internal/ring"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 var now = time.Unix(100_000, 0)

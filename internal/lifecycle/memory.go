@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/lifecycle/firstgc"
+	"ephor.invalid/ephor/internal/lifecycle/firstgc"
 )
 
 // gcPercent lets the heap grow to four times the live heap before a collection. The live heap is a few megabytes, so at the default of 100

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/http1"
+	"ephor.invalid/ephor/internal/http1"
 )
 
 // Probes answers the kubelet's HTTP probes: live at once, ready when the ready function returns no error.

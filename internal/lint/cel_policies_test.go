@@ -8,9 +8,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/lint"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/lint"
 )
 
 // Expressions in policies of policies.kyverno.io are compared with the fields of all kinds that the constraints name.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/template"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/template"
 )
 
 var dataExpansion = &Check{

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/template"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/template"
 )
 
 var functionCall = &Check{

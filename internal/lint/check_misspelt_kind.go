@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 var misspeltKind = &Check{

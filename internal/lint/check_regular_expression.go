@@ -3,8 +3,8 @@ package lint
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 var regularExpression = &Check{

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 var unclosedVariable = &Check{

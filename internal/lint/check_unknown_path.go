@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/schema"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/schema"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 var unknownPath = &Check{

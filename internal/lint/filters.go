@@ -3,7 +3,7 @@ package lint
 import (
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // placed is a filter of a match or exclude block with its field path.

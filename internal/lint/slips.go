@@ -4,9 +4,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/schema"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/schema"
 )
 
 // Slips returns warnings about certain mistakes, for commands that evaluate policies. It skips the full checks for most policies, because

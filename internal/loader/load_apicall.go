@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/world"
 )
 
 var apiCall = Loader{

@@ -3,10 +3,10 @@ package loader
 import (
 	"fmt"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/world"
 )
 
 var imageRegistry = Loader{

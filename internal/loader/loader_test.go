@@ -9,14 +9,14 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/loader"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/loader"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // objects is a cluster that holds ConfigMaps by namespace/name and records reads.

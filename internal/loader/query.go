@@ -3,9 +3,9 @@ package loader
 import (
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/template"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/template"
 )
 
 // query is the jmesPath that an entry applies to its own data. The nil query returns the data unchanged.

@@ -1,7 +1,7 @@
 package loader
 
 import (
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // Loader is one kind of context entry.

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // of returns a scope of a request whose object has data.

@@ -6,10 +6,10 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // urlPath is an API path whose variables are escaped: each stays within one segment of the path, or one value of the query. A urlPath that

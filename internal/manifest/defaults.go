@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // defaultsText lists the changes that the API server makes to an object. A line is `Kind path` for a field that it sets,

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // Annotation holds the mark of a generated object.

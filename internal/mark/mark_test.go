@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 func ring(t testing.TB, keys ...byte) *seal.Keyring {

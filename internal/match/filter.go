@@ -6,8 +6,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // test tests one attribute of a filter. An error means that the result is unknown (a lookup failed); the bool is false

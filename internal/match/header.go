@@ -5,8 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Header returns the restrictions that the blocks express with literals (policy.Header); nil if nothing is known, which

@@ -3,9 +3,9 @@ package match
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // allIn reports whether for each pair some actual entry matches in both key and value. It counts the work on the meter of ctx,

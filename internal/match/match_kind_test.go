@@ -3,7 +3,7 @@ package match
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 func TestParseKind(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // matchNames tests that one of the wildcards matches the object's name, or its generateName while it has no name.

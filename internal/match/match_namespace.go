@@ -3,8 +3,8 @@ package match
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // matchNamespaces tests that one of the wildcards matches the object's namespace; for a Namespace, its own name.

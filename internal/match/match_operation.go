@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // matchOperations tests that the request's operation is listed. An object without a request (in a scan) counts as being

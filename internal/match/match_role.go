@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // matchRoles tests that the requester has one of the roles, written namespace:name. Finding a requester's roles may fail.

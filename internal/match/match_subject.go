@@ -3,8 +3,8 @@ package match
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // subjectPattern is one subject of a filter: a pattern for the user name, or for one of the groups.

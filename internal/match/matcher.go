@@ -7,10 +7,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Matcher holds the compiled match and exclude blocks of one rule. It is immutable and safe for concurrent use.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // TestT16Names: comparing names, namespaces and users with wildcards is charged.

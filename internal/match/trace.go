@@ -3,8 +3,8 @@ package match
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // attribute describes what a step tests, to explain why a rule matched or did not.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/ephor-dev/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/listwatch"
 )
 
 // Resource lists and watches the metadata of objects, as the resources of k8s.io/client-go/metadata do.

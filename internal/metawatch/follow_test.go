@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/ephor-dev/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/metawatch"
 )
 
 func object(name, version string) metav1.PartialObjectMetadata {

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	kindnames "github.com/ephor-dev/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/compile"
+	kindnames "ephor.invalid/ephor/internal/kinds"
 )
 
 // ClientType is the purpose of a client of the API server. It is the value of the label client_type, unless the requested group determines

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // Config is the content of the metrics ConfigMap. The zero Config means that there is no ConfigMap.

@@ -3,7 +3,7 @@ package observe
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // CleanupDeleted counts an object that a policy deleted on its schedule. what is its kind or its resource, depending on the family of

@@ -5,7 +5,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 // Kind is the type of an instrument.

@@ -28,11 +28,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // collector is an OTLP collector on loopback.

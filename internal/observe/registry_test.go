@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // A metric at its limit counts in series whose open labels are "other". Their other labels keep their true values, so that sums by those

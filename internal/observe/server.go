@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/secretpath"
 )
 
 // Server observes an admission server with metrics and traces. Either may be nil.

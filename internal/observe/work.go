@@ -1,6 +1,6 @@
 package observe
 
-import "github.com/ephor-dev/ephor/internal/policy"
+import "ephor.invalid/ephor/internal/policy"
 
 // Work observes a controller that executes background work.
 type Work struct{ *Metrics }

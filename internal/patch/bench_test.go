@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func benchPod(b *testing.B) any {

@@ -3,8 +3,8 @@ package patch
 import (
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/jsonpointer"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/jsonpointer"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Diff returns the operations that turn a into b: add, remove and replace; none if they are equal. It skips parts that a

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func meter() *budget.Meter { return budget.New(context.Background(), 200_000, 1<<20) }

@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // merge merges patch into target by the rules of strategic merge: maps recursively, null deletes, `$patch` directives,

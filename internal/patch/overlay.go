@@ -3,9 +3,9 @@ package patch
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/pattern"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/pattern"
 )
 
 // Overlay is a compiled strategic merge patch with anchors: `(key)` and `<(key)` decide whether the patch applies to the resource, or to an

@@ -1,9 +1,9 @@
 package patch
 
 import (
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/pattern"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/pattern"
 )
 
 // expansion turns an overlay into the plain patch for one resource.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The anchors of patches, one row for each rule.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jsonpointer"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/jsonpointer"
 )
 
 // split splits a JSON pointer into its parents and its last part, both decoded. ok is false if it has no slash.

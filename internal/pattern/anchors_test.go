@@ -3,7 +3,7 @@ package pattern
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // decode decodes JSON as the cluster does: whole numbers as int64.

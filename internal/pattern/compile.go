@@ -1,11 +1,11 @@
 package pattern
 
 import (
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // compiler compiles a raw pattern to nodes and collects the author's mistakes.

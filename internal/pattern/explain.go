@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // fault describes why and where a resource does not match. Only a walk that explains creates faults, paths and texts; the first

@@ -3,7 +3,7 @@ package pattern
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // FuzzMatch compiles any JSON as a pattern and matches any JSON with it: nothing panics, and a verdict has the documented path

@@ -3,7 +3,7 @@ package pattern
 import (
 	"sort"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // node is one compiled part of a pattern.

@@ -3,7 +3,7 @@ package pattern
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Reads adds to resource the fields that the raw pattern v may read in a resource. Below a wildcard, a variable or a

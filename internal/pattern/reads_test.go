@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 const readsResource = `{"kind":"Pod","metadata":{"labels":{"app":"web"},"name":"a"},"spec":{"containers":[{"image":"a:1","name":"a","ports":[{"port":1}]},{"image":"b"}],"hostPID":true,"volumes":[]}}`

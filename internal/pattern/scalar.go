@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // MatchScalar reports whether the scalar pattern p accepts the resource value v. It implements the value language of validation

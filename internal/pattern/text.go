@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/measure"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/measure"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // text is a compiled string pattern: alternatives split on |, each a conjunction split on &.

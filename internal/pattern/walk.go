@@ -1,8 +1,8 @@
 package pattern
 
 import (
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // outcome is a set of flags; the empty set means a match.

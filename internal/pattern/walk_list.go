@@ -1,6 +1,6 @@
 package pattern
 
-import "github.com/ephor-dev/ephor/internal/trace"
+import "ephor.invalid/ephor/internal/trace"
 
 // list matches the list l against the list pattern n.
 func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {

@@ -1,6 +1,6 @@
 package pattern
 
-import "github.com/ephor-dev/ephor/internal/trace"
+import "ephor.invalid/ephor/internal/trace"
 
 // object matches the map m against the map pattern n, first phase before second.
 //

@@ -3,7 +3,7 @@ package policy
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Action is the set of effects that a failed rule has at admission.

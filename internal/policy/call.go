@@ -3,7 +3,7 @@ package policy
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/evalenv"
 )
 
 // Call is one evaluation of a rule, with the request and the resources that the evaluation may use. It belongs to one goroutine, and

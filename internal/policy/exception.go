@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Exception exempts resources from rules. It is immutable after Compile and safe for concurrent use.

@@ -3,9 +3,9 @@ package policy
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/schedule"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Program is one compiled policy. It is immutable after Compile and safe for concurrent use.

@@ -9,12 +9,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/taped"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/taped"
 )
 
 // Operation is the operation of an admission request.

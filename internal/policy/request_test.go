@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func TestServiceAccount(t *testing.T) {

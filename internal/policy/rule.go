@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Stage is a kind of evaluation in which a rule takes part.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Selector is a compiled Target. It is immutable and safe for concurrent use.

@@ -1,6 +1,6 @@
 package policy
 
-import "github.com/ephor-dev/ephor/internal/wildcard"
+import "ephor.invalid/ephor/internal/wildcard"
 
 // IsNamespace reports whether the request is for a Namespace or a subresource of one. Its name acts as a namespace, and the API server even
 // sends it as request.namespace.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Target selects requests by their resource. A rule has one Target for each part of its match block.

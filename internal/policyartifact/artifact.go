@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Media types and annotations of the artifacts.

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/ephor-dev/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/registry"
 )
 
 func host(t *testing.T) string {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Exceptions decides which PolicyExceptions take effect.

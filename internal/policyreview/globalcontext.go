@@ -5,8 +5,8 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // GlobalContext accepts a GlobalContextEntry if it compiles. Resources that the API server does not serve cause only a warning, since their

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // granted caches positive answers about rights for some seconds, so that installing a thousand policies does not send the same requests

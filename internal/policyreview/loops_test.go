@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/policy"
 	"sigs.k8s.io/yaml"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // These texts are copied verbatim from Kyverno, except those about the author.

@@ -3,13 +3,13 @@ package policyreview
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/lint"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/schema"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/lint"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/schema"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Policy accepts a policy if it compiles: the same compiled form is executed later. A refusal begins with only the text of the first

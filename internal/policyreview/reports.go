@@ -3,8 +3,8 @@ package policyreview
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // warnReports warns of matched kinds that the reports controller may not read, since they will be missing in reports of background

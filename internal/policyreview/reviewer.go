@@ -7,13 +7,13 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Discovery returns the kinds that the API server serves. An error means that discovery failed, never "none".

@@ -8,9 +8,9 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // rights asks the API server about the rights of users. It sends each request once per review, and caches a positive answer for some

@@ -3,9 +3,9 @@ package policyreview
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Rights returns the rights that a stored policy needs and the controllers lack. The author's rights were checked when the policy was

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 // textTTL is copied verbatim from Kyverno.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // refusal returns the text for the mistakes.

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/certs"
 )
 
 // The suffixes of the Secrets that hold certificates; Ephor takes these Secrets over.

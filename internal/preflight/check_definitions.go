@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/charts"
+	"ephor.invalid/ephor/charts"
 )
 
 const definitionKind = "CustomResourceDefinition"

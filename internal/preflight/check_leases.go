@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/ring"
 )
 
 // leases are the Leases of the four controllers, in Kyverno and in Ephor.

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/charts"
+	"ephor.invalid/ephor/charts"
 )
 
 // release is the part of a Helm release, stored in a Secret, that the checks need.

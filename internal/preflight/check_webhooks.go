@@ -11,9 +11,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/secretpath"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // sorted returns the keys of a map in order.

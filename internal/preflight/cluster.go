@@ -17,9 +17,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/listwatch"
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 // Cluster is the cluster to check.

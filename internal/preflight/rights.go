@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/charts"
-	"github.com/ephor-dev/ephor/internal/policyreview"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/charts"
+	"ephor.invalid/ephor/internal/policyreview"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // future answers which rights the installation's service accounts will have once Ephor's chart has replaced the ClusterRoles. The API

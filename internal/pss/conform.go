@@ -6,8 +6,8 @@ import (
 	"math"
 	"reflect"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // maxTyped bounds the memory of the lists in a decoded object. A decoder would make large structs from small JSON: 5 MB of

@@ -9,8 +9,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/pss"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/pss"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // TestS20 runs the pods of the library's own test data (S20 in docs/security/threat-model.md): every version, both levels, in

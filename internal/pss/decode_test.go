@@ -9,8 +9,8 @@ import (
 	pspolicy "k8s.io/pod-security-admission/policy"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/ephor-dev/ephor/internal/pss"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/pss"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // FuzzDecode compares our decoding with that of the API server: a valid object decodes in both, and the library gives both

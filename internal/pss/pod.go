@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // Pod holds the parts of a pod or pod template that the checks read.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Violation is one check that forbids a pod.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Resource identifies the object of an entry.

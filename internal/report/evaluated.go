@@ -3,7 +3,7 @@ package report
 import (
 	"cmp"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // ID identifies a policy as results do.

@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // WriteYAML prints the reports with the keys sorted and an empty line after each; seconds is the time of the results.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 )
 
 // Rule identifies the rule of a stored result.

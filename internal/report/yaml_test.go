@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // likeEncoder compares the writer of entries with the encoder on the same entry.

@@ -7,9 +7,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/report"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // Add merges results of other processes, such as admission, into the report of the resource. A result replaces an older one of the same

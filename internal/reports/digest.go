@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/internal/report"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // seed is the seed for the digests in this process.

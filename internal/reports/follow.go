@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ephor-dev/ephor/internal/metawatch"
-	"github.com/ephor-dev/ephor/internal/report"
+	"ephor.invalid/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // Run follows the reports until ctx is done. It forgets its earlier state, and calls ready once it knows all reports.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
-	"github.com/ephor-dev/ephor/internal/listwatch"
-	"github.com/ephor-dev/ephor/internal/report"
+	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // name reports whether a report about the resource can exist and will be deleted with it. It sets the resource's current name.

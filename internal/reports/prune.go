@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/scan"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/scan"
 )
 
 // Prune removes outdated results from reports: those of scans of kinds that are no longer scanned, and those of deleted rules. mine

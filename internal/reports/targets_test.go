@@ -3,8 +3,8 @@ package reports
 import (
 	"testing"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/internal/report"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // The result about a target of work stays beside the results of scans, until a scan has a result of the same policy about the resource.

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
+	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // Options are the options of a Writer. All are required, except where noted.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Enforced reports whether Enforce denies violations of the rule; rules that mutate or generate are not affected.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Caller is an object with recorded requests that Enforce denies, or would have denied.

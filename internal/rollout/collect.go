@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Options define what is collected.

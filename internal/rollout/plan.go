@@ -3,7 +3,7 @@ package rollout
 import (
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/compliance"
 )
 
 // Plan is the information about a policy before it is enforced, as `ephor rollout` prints it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Sample is one series in an answer of Prometheus: its labels and its value.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // program returns a policy with a rule that audits but enforces in lab, one that verifies images, and one that changes objects.

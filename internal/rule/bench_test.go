@@ -5,10 +5,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Typical rules for Pods, one for each kind, with Pods that pass and Pods that fail.

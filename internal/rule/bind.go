@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/loader"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/loader"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // binder defines the variables for a foreach element: element and elementIndex, and both with the nesting depth as a suffix. It defines

@@ -1,9 +1,9 @@
 package rule
 
 import (
-	"github.com/ephor-dev/ephor/internal/exempt"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/exempt"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
 )
 
 // The terms of exceptions for the kinds of rules. The texts are copied verbatim from Kyverno; the first one has no space before the keys.

@@ -3,8 +3,8 @@ package rule_test
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 // TestT6Expand: the key expandData of the ConfigMap allows variables inside data for the cluster-wide policies that it names, but not

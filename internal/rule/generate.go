@@ -3,9 +3,9 @@ package rule
 import (
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
 )
 
 var generate = &Kind{

@@ -3,7 +3,7 @@ package rule_test
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // BenchmarkGenerate measures a generate rule at admission, where it only reports that there is work, and with a plan, as for the command

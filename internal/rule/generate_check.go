@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kindnames "github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kindnames "ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // These texts are Kyverno's, verbatim.

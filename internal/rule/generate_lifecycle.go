@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // newLifecycle makes a synchronizing generate rule detect objects that are no longer triggers. The rule requests the deletion of the

@@ -3,11 +3,11 @@ package rule
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/pattern"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/pattern"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // textNotString replaces a message whose variables do not result in a string.

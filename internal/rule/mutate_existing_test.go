@@ -10,14 +10,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rule"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rule"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // fakeLists are the existing objects.

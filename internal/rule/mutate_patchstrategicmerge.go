@@ -1,8 +1,8 @@
 package rule
 
 import (
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 var mutateStrategicMerge = &Kind{

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // A rule at which a compiler panics errs for what it matches; it is not missing.

@@ -3,10 +3,10 @@ package rule
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/condition"
-	"github.com/ephor-dev/ephor/internal/loader"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/condition"
+	"ephor.invalid/ephor/internal/loader"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
 )
 
 // handler evaluates a request after the prelude.

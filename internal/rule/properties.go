@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // properties are the reportProperties of a rule, compiled.

@@ -3,8 +3,8 @@ package rule
 import (
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Kind is one kind of rule.

@@ -9,17 +9,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/exception"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/patch"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rule"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/exception"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rule"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // TestData runs testdata/*/*.txtar. rule.yaml is one rule, requests.yaml a list of requests {name, operation, object, oldObject, user, scan},

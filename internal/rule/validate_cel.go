@@ -7,11 +7,11 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
 )
 
 var validateCEL = &Kind{

@@ -12,11 +12,11 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/sigverify/keys"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/sigverify/keys"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // manifestVerifier is the real verifier, without a network.

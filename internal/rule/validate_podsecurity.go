@@ -3,12 +3,12 @@ package rule
 import (
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/pss"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/pss"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/value"
 )
 
 var validatePodSecurity = &Kind{

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/scope"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/scope"
 )
 
 // extractors are the imageExtractors of a rule, by kind.

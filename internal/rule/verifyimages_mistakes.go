@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/imageverify"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // signatureAlgorithms are the hash algorithms of signatures.

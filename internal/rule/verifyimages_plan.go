@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/imageverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 const defaultAlgorithm = "sha256"

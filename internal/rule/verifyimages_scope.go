@@ -5,11 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/imageverify"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // ImagesOf implements imageverify.Language.

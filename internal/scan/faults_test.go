@@ -23,10 +23,10 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // configMaps is an API server with ConfigMaps c0, c1 …, whose lists are valid for a while, and whose watches end at once. It opens no

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/listwatch"
 )
 
 // pageSize is the number of objects of a kind that are in memory at once.

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Omission is a rule or kind of a policy with background: true that scans skip.

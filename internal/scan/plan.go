@@ -7,10 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Resource is a kind as the API server serves it.

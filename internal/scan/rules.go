@@ -1,9 +1,9 @@
 package scan
 
 import (
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/report"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // rules are the rules whose results are reported; the value is true if scans evaluate the rule.

@@ -3,7 +3,7 @@ package scan
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/catalog"
 )
 
 // Scanned returns the kinds that are scanned and may be listed.

@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Sink receives results. Its methods are safe for concurrent use, but concurrent calls are for different resources.

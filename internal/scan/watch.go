@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/ephor-dev/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/listwatch"
 )
 
 // watchSeconds is the length of one watch; the API server may end it sooner.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 // The formats of the label cleanup.kyverno.io/ttl.

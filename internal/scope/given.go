@@ -4,8 +4,8 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Element returns the scope for the element at that position of a foreach, with the values that the user gave for it on the command line.

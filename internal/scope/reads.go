@@ -3,9 +3,9 @@ package scope
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Expressions is implemented by compiled values that know which variables they read, such as *template.Template.

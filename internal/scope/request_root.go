@@ -3,9 +3,9 @@ package scope
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // requestRoot is the variable `request` for partial reads: the common fields need no document, and an unused old object is not decoded.

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Scope holds the variables of a rule as a persistent chain of names. Each context entry and each foreach element is a child of the

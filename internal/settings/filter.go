@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // filters are the resourceFilters, indexed so that a request checks only those for its kind: the default ConfigMap has about sixty, of

@@ -3,7 +3,7 @@ package settings
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // users are the exclude lists.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // How processor time is divided. One step of the meter takes about 10 ns.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // clocked returns Shares of two processors with a clock that advances only while an evaluation waits.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // Turn waits until no other policy of a namespace is reviewed and the debt of the namespace is paid, at most half of the time that is left.

@@ -14,11 +14,11 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
-	"github.com/ephor-dev/ephor/internal/sigverify/notary"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/internal/sigverify/notary"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // fixtureKeys reads attestors' keys in PEM.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // attestor holds what one attestor trusts and requires. It belongs to one goroutine and one query.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // maxBlobSignatures is the maximum number of signatures of one text.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // ofText returns a layer of the tag .sig as a signature of its payload.

@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func TestKeys(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/certificate"
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/certificate"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Finding is one signature with the result of its check by an attestor.

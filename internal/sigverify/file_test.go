@@ -15,8 +15,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // fileOf returns a file with the content.

@@ -9,8 +9,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // FuzzBundle verifies untrusted bundles: none may crash the process, and no changed bundle is accepted.

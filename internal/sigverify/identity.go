@@ -10,10 +10,10 @@ import (
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
-	"github.com/ephor-dev/ephor/internal/certificate"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/wildcard"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/certificate"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // identity describes who may sign. An empty text requires nothing.

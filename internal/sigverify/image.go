@@ -15,8 +15,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // image is one digest with the signatures that a registry holds for it. Everything is read once, when it is first needed.

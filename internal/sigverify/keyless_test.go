@@ -18,8 +18,8 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // TestIdentities verifies the identities of signers, for layers and bundles.

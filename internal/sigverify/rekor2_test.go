@@ -11,7 +11,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/testing/ca"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // rekor2 returns a bundle of version 0.3 that an identity signed, with an entry of a log of version 2: it has an inclusion proof and no

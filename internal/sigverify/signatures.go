@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Kyverno's texts.

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // envPrograms is the environment variable for the folder of the programs that hack/signatures built.

@@ -13,8 +13,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Formats of signatures. The values are those in policies.

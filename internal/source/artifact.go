@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policyartifact"
+	"ephor.invalid/ephor/internal/policyartifact"
 )
 
 // IsArtifact reports whether the path refers to policies in a registry: oci://registry/repository:tag.

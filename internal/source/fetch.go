@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 const fetchTimeout = 60 * time.Second

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // Options define where to read.

@@ -10,7 +10,7 @@ import (
 
 	yamlv2 "go.yaml.in/yaml/v2"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // yamlMistake returns the parser's complaint about the document, with its line.

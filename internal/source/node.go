@@ -5,8 +5,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // maxExpanded bounds the size to which aliases may expand a document. Aliased values are shared and cost no memory here, but a walk

@@ -1,6 +1,6 @@
 package source
 
-import "github.com/ephor-dev/ephor/internal/kinds"
+import "ephor.invalid/ephor/internal/kinds"
 
 // ClusterScoped reports whether the kind is a known cluster-scoped kind.
 func ClusterScoped(apiVersion, kind string) bool { return kinds.ClusterScoped(apiVersion, kind) }

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // refreshStep is the minimum age of a stored refresh time before a newer one is written.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // WriteScan stores in a policy's status which parts scans skip, nil for none, unless the given object already has it. It changes no

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Decode fills out, a pointer to a struct with json tags, from obj. Every unknown field of obj, and every value of the wrong type,

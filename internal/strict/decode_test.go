@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 type raw struct{ Raw []byte }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // late caches the expressions that are known only at run time. Names of containers and similar texts repeat from request to

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // piece is a part of a text: a literal, or one outermost variable with everything nested in it.

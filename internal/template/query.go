@@ -3,7 +3,7 @@ package template
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // EvalQuery is EvalString for a template whose text is a JMESPath query. It returns the text and the compiled query, in

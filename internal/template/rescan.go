@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // Limits of variables in the values of variables. Real policies nest twice; a text that refers to itself would grow for

@@ -4,7 +4,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // span is a part of a text: text[from:to].

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Options describe the place of the compiled value.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // text compiles a string; the result is nil if it needs no evaluation.

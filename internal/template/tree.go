@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // node is a part of the value that contains variables. Parts without variables have no node (nil).

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // variable is one `{{ … }}` with its compiled expression.

@@ -6,8 +6,8 @@ import (
 	"regexp/syntax"
 	"unicode/utf8"
 
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/world"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 
-	"github.com/ephor-dev/ephor/internal/cleanup"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/ring"
-	"github.com/ephor-dev/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 // Observer counts deletions and rounds. Its methods are safe for concurrent use.

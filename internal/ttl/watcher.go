@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/ephor-dev/ephor/internal/cleanup"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 // watcher deletes the objects of one resource.

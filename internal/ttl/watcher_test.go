@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 type counted struct {

@@ -8,9 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/secretpath"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // repath gives stored configurations the secret segments that are in force now. The stored segments may have expired, and the servers

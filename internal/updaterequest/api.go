@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 )
 
 // API is the part of the API server that the Writer needs. Errors are those of the API machinery.

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 
-	"github.com/ephor-dev/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/listwatch"
 )
 
 const (

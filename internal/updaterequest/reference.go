@@ -1,9 +1,9 @@
 package updaterequest
 
 import (
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Reference returns the reference to an object of an UpdateRequest for an event.

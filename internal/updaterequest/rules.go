@@ -1,6 +1,6 @@
 package updaterequest
 
-import kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+import kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 
 // Rules returns the rules of an UpdateRequest, each with its trigger. UpdateRequests in the older form have one rule.
 func Rules(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/family/native"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/family/native"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // The reasons why a policy in CEL is not translated; the first two are Kyverno's texts. They follow Native.Skipped.

@@ -7,11 +7,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/exception"
-	"github.com/ephor-dev/ephor/internal/family/classic"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/exception"
+	"ephor.invalid/ephor/internal/family/classic"
 )
 
 // classicPolicy is a ClusterPolicy with the information that its translation needs.

@@ -3,9 +3,9 @@ package vapgen
 import (
 	"slices"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // The reasons why a policy is not translated, with Kyverno's texts; they follow Native.Skipped.

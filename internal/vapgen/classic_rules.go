@@ -8,9 +8,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/match"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/match"
 )
 
 // rules collects the rules of a ValidatingAdmissionPolicy: one for each group, version, set of operations and set of

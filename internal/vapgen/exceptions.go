@@ -6,11 +6,11 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/strict"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // The lists of exceptions that expressions can read.

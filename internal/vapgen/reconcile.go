@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/family/native"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/family/native"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Reconciler creates, updates and deletes generated objects until they are as wanted. It does not change other objects.

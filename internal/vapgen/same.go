@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/ephemeral"
 )
 
 // same reports whether an existing object is as wanted, apart from the defaults that the API server has added.

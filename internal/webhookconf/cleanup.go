@@ -4,8 +4,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 // The names of the cleanup controller's configurations: one for the review of cleanup policies, the other for TTL labels.

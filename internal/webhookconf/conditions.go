@@ -5,10 +5,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 // Conditions checks match conditions as the API server does. Because of one that it rejects, it would reject every update of the

@@ -3,7 +3,7 @@ package webhookconf
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 func TestCheckConditions(t *testing.T) {

@@ -8,11 +8,11 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/discovery/discoverytest"
-	"github.com/ephor-dev/ephor/internal/family/classic"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/discovery/discoverytest"
+	"ephor.invalid/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 type served = discoverytest.Served

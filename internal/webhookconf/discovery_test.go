@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 
-	"github.com/ephor-dev/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/discovery"
 )
 
 type brokenDiscovery struct{ served }

@@ -16,7 +16,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Policies that select resources with the fields of a webhook (policy.WebhookSelection) are grouped by their selectors. The webhook of a

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/family"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
 )
 
 // Reserved are resources that wildcards in kind selectors do not include: a policy that matches them must name their kind.

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 const reservedCluster = cluster + `

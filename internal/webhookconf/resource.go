@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // resource returns the resource webhooks of one side by configuration, each list sorted by name. It omits webhooks without rules, and our

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // The policies of one namespace have a limited room in the webhook configurations, so that they cannot fill an object, or make the API server

@@ -9,9 +9,9 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // What the API server rejects in a policy is not in a configuration. If the policy was stored without review, its mistake has a place.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/apipath"
 )
 
 // Methods of requests.

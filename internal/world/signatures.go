@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // Signatures verifies signatures and attestations of images, with data from registries and transparency logs.

@@ -5,7 +5,7 @@
 package v1beta1
 
 import (
-	"github.com/ephor-dev/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/api/kyverno/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 

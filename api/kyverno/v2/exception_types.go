@@ -3,8 +3,8 @@ package v2
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
 )
 
 // PolicyException exempts resources from rules of policies.

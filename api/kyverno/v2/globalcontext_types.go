@@ -3,7 +3,7 @@ package v2
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
 )
 
 // GlobalContextEntry caches data for all policies, and keeps them up to date.

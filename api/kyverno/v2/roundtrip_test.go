@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
 )
 
 const manifest = `

@@ -3,7 +3,7 @@ package v2beta1
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // Rule is one rule of a policy: the resources to which it applies, and one of mutate, validate, generate or verifyImages.

@@ -1,7 +1,7 @@
 package v2beta1
 
 import (
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // Spec contains the rules and settings of a ClusterPolicy or Policy.

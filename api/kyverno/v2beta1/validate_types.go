@@ -3,7 +3,7 @@ package v2beta1
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // Validation validates resources by one of pattern, anyPattern, deny, foreach, podSecurity, cel, manifests or assert.

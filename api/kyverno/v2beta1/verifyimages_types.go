@@ -1,7 +1,7 @@
 package v2beta1
 
 import (
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // ImageVerification verifies the signatures and attestations of the images that it selects.

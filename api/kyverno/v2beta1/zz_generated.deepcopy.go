@@ -5,7 +5,7 @@
 package v2beta1
 
 import (
-	"github.com/ephor-dev/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/api/kyverno/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

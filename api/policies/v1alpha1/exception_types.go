@@ -3,8 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
 )
 
 // PolicyException exempts resources from policies of this group.

@@ -3,7 +3,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
 )
 
 // GeneratingPolicy creates resources when other resources are created, updated or deleted.

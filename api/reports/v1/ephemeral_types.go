@@ -3,7 +3,7 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	policyreportv1alpha2 "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	policyreportv1alpha2 "ephor.invalid/ephor/api/policyreport/v1alpha2"
 )
 
 // EphemeralReport contains results about a resource in its namespace, until the reports controller adds them to the policy report.

@@ -5,7 +5,7 @@
 package v1
 
 import (
-	"github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 

@@ -88,7 +88,7 @@ kyverno
 
 {{- define "ephor.image" -}}
 {{- $image := .Values.image -}}
-{{- $registry := default .Values.global.image.registry $image.registry -}}
+{{- $registry := default (default $image.defaultRegistry .Values.global.image.registry) $image.registry -}}
 {{- if $registry }}{{ $registry }}/{{ end }}{{ $image.repository }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end -}}
 {{- end -}}

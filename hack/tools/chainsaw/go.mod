@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/tools/chainsaw
+module ephor.invalid/ephor/hack/tools/chainsaw
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/tools/helm
+module ephor.invalid/ephor/hack/tools/helm
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/tools/promql
+module ephor.invalid/ephor/hack/tools/promql
 
 go 1.26.0
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -127,14 +128,11 @@ func (r *release) packedChart() (archive, metadata []byte, err error) {
 // values returns the values of the chart with the location of the image. The registry is the global one, which users override for a
 // mirror.
 func (r *release) values(content []byte) ([]byte, error) {
-	registry, path, ok := strings.Cut(r.registry, "/")
-	if !ok {
-		return nil, fmt.Errorf("-registry: %q has no path", r.registry)
-	}
+	registry, folder, _ := strings.Cut(r.registry, "/")
 	for _, v := range []struct {
 		line  *regexp.Regexp
 		value string
-	}{{registryLine, registry}, {repositoryLine, path + "/ephor"}} {
+	}{{registryLine, registry}, {repositoryLine, path.Join(folder, "ephor")}} {
 		if !v.line.Match(content) {
 			return nil, fmt.Errorf("no line is %s", v.line)
 		}

@@ -37,10 +37,10 @@ func (r *release) fill(name, text string, mode os.FileMode) error {
 		return err
 	}
 	data := struct {
-		Version, URL string
-		Archives     []archive
-		By           map[string]*archive
-	}{Version: r.version, URL: r.url, By: map[string]*archive{}}
+		Version, URL, Home string
+		Archives           []archive
+		By                 map[string]*archive
+	}{Version: r.version, URL: r.url, Home: r.address(), By: map[string]*archive{}}
 	for _, p := range r.platforms {
 		file := archiveName(r.version, p)
 		sum, err := r.sum(file)

@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/tools/release
+module ephor.invalid/ephor/hack/tools/release
 
 go 1.26.0
 

@@ -34,6 +34,8 @@ type release struct {
 	platforms []string
 	// registry is the location from which the image is pulled: a registry and a path.
 	registry string
+	// home holds the lines of home.env: where the project lives.
+	home map[string]string
 	// url is the location from which the files are downloaded: the address of the release's folder.
 	url    string
 	output string
@@ -71,7 +73,7 @@ func run(args []string) error {
 	f.StringVar(&r.revision, "revision", "", "commit")
 	f.StringVar(&created, "time", "", "time of the commit, as 2006-01-02T15:04:05Z")
 	f.StringVar(&r.url, "url", "", "address that the files are downloaded from")
-	f.StringVar(&r.registry, "registry", "ghcr.io/ephor-dev", "registry and path of the image, for the chart")
+	f.StringVar(&r.registry, "registry", "", "registry and path of the image, for the chart; without it, that of home.env")
 	f.StringVar(&selected, "platforms", strings.Join(platforms, " "), "the platforms of the release; a whole one has all of these")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -96,8 +98,14 @@ func run(args []string) error {
 	if r.platforms, err = selectPlatforms(selected); err != nil {
 		return err
 	}
+	if r.home, err = readHome(filepath.Join(r.source, "home.env")); err != nil {
+		return err
+	}
+	if r.registry == "" {
+		r.registry = r.home["EPHOR_REGISTRY"]
+	}
 	if r.url == "" {
-		r.url = "https://github.com/ephor-dev/ephor/releases/download/v" + r.version
+		r.url = r.address() + "/releases/download/v" + r.version
 	}
 	return r.write()
 }

@@ -35,7 +35,7 @@ func (r *release) materials() error {
 func (r *release) bill(name string, info *buildinfo.BuildInfo) *spdx.Document {
 	doc := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: name,
-		DocumentNamespace: "https://github.com/ephor-dev/ephor/releases/download/v" + r.version + "/" + name + "-" + r.revision,
+		DocumentNamespace: r.address() + "/releases/download/v" + r.version + "/" + name + "-" + r.revision,
 		CreationInfo: &spdx.CreationInfo{
 			Creators: []common.Creator{{CreatorType: "Organization", Creator: "The Ephor authors"}, {CreatorType: "Tool", Creator: "hack/tools/release"}},
 			Created:  r.created.Format(time.RFC3339),

@@ -34,10 +34,10 @@ func (r *release) packages(documents []file) error {
 			}
 			info := nfpm.WithDefaults(&nfpm.Info{
 				Name: "ephor", Arch: arch, Platform: "linux", Version: packageVersion(r.version), VersionSchema: "none", Release: "1",
-				Section: "admin", Priority: "optional", Maintainer: "The Ephor authors <ephor@users.noreply.github.com>",
+				Section: "admin", Priority: "optional", Maintainer: r.maintainer(),
 				Description: "Policy engine for Kubernetes that speaks the Kyverno policy language.\nThis package holds the command line and the controllers, which are one program.",
-				Homepage:    "https://github.com/ephor-dev/ephor", License: "Apache-2.0", MTime: r.created,
-				Overridables: nfpm.Overridables{Contents: contents, RPM: nfpm.RPM{BuildHost: "ephor-release", Group: "Applications/System", Packager: "The Ephor authors <ephor@users.noreply.github.com>", Summary: "Policy engine for Kubernetes"}},
+				Homepage:    r.address(), License: "Apache-2.0", MTime: r.created,
+				Overridables: nfpm.Overridables{Contents: contents, RPM: nfpm.RPM{BuildHost: "ephor-release", Group: "Applications/System", Packager: r.maintainer(), Summary: "Policy engine for Kubernetes"}},
 			})
 			if err := nfpm.PrepareForPackager(info, format); err != nil {
 				return err

@@ -10,12 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Names in the provenance statement.
-const (
-	provenanceType = "https://slsa.dev/provenance/v1"
-	buildType      = "https://github.com/ephor-dev/ephor/blob/main/hack/release.sh"
-	builder        = "https://github.com/ephor-dev/ephor/actions/workflows/release.yml"
-)
+const provenanceType = "https://slsa.dev/provenance/v1"
 
 // provenance writes an in-toto statement about every file so far: from which commit it was built, and how.
 func (r *release) provenance() error {
@@ -29,10 +24,10 @@ func (r *release) provenance() error {
 	}
 	predicate := &provenance.Provenance{
 		BuildDefinition: &provenance.BuildDefinition{
-			BuildType: buildType, ExternalParameters: parameters,
-			ResolvedDependencies: []*statement.ResourceDescriptor{{Uri: "git+https://github.com/ephor-dev/ephor", Digest: map[string]string{"gitCommit": r.revision}}},
+			BuildType: r.address() + "/blob/main/hack/release.sh", ExternalParameters: parameters,
+			ResolvedDependencies: []*statement.ResourceDescriptor{{Uri: "git+" + r.address(), Digest: map[string]string{"gitCommit": r.revision}}},
 		},
-		RunDetails: &provenance.RunDetails{Builder: &provenance.Builder{Id: builder}},
+		RunDetails: &provenance.RunDetails{Builder: &provenance.Builder{Id: r.address() + "/actions/workflows/release.yml"}},
 	}
 	if err := predicate.Validate(); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 // push pushes the image and the chart of a release to a registry, and prints their names with digests.
 func push(args []string) error {
 	f := flag.NewFlagSet("push", flag.ContinueOnError)
-	to := f.String("to", "", "registry and path, as ghcr.io/ephor-dev")
+	to := f.String("to", "", "registry and path, as registry.example.com/team")
 	version := f.String("version", "", "version of the release")
 	if err := f.Parse(args); err != nil {
 		return err

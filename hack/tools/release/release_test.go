@@ -90,9 +90,9 @@ var written = func() func(t *testing.T) (first, again string) {
 		root := scratch
 		for path, content := range map[string]string{
 			"program/main.go": program, "program/go.mod": "module example.com/program\n\ngo 1.26.0\n",
-			"LICENSE": "licence", "README.md": "readme", "CHANGELOG.md": "changes",
+			"LICENSE": "licence", "home.env": "# a comment\nEPHOR_HOME=forge.example/owner/ephor\nEPHOR_REGISTRY=registry.example\nEPHOR_CONTACT=maintainers@forge.example\n", "README.md": "readme", "CHANGELOG.md": "changes",
 			"charts/ephor/Chart.yaml":  "apiVersion: v2\nname: ephor\ndescription: d\nversion: 0.0.0\nappVersion: 0.0.0\n",
-			"charts/ephor/values.yaml": "image:\n  # a\n  registry: \"\"\n  repository: ephor-dev/ephor\nglobal:\n  image:\n    # b\n    registry: null\n",
+			"charts/ephor/values.yaml": "image:\n  # a\n  registry: \"\"\n  repository: ephor\nglobal:\n  image:\n    # b\n    registry: null\n",
 			"install.yaml":             "kind: Namespace\n",
 		} {
 			write(t, filepath.Join(root, path), content)
@@ -407,7 +407,7 @@ func TestMaterials(t *testing.T) {
 		}
 		first, least := "example.com/program", 2
 		if given != "" {
-			first, least = "github.com/ephor-dev/ephor", 100
+			first, least = "ephor.invalid/ephor", 100
 		}
 		if len(doc.Packages) < least || doc.Packages[0].PackageName != first || doc.Packages[1].PackageName != "stdlib" {
 			t.Errorf("%s: %d packages: %+v", file, len(doc.Packages), doc.Packages[:2])

@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/tools/releasecheck
+module ephor.invalid/ephor/hack/tools/releasecheck
 
 go 1.26.0
 

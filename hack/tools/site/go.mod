@@ -1,4 +1,4 @@
-module github.com/ephor-dev/ephor/hack/tools/site
+module ephor.invalid/ephor/hack/tools/site
 
 go 1.26
 

@@ -11,6 +11,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 func main() {
@@ -24,7 +26,7 @@ func run(args []string) error {
 	s := site{}
 	f := flag.NewFlagSet("site", flag.ContinueOnError)
 	f.StringVar(&s.source, "source", ".", "folder of the repository")
-	f.StringVar(&s.repository, "repository", "https://github.com/ephor-dev/ephor", "where files that are no pages are linked to")
+	f.StringVar(&s.repository, "repository", "", "where files that are no pages are linked to; without it, the home that home.env of the source names")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -32,5 +34,17 @@ func run(args []string) error {
 		return errors.New("name the folder of the site")
 	}
 	s.output = f.Arg(0)
+	if s.repository == "" {
+		text, err := os.ReadFile(filepath.Join(s.source, "home.env"))
+		if err != nil {
+			return err
+		}
+		_, rest, _ := strings.Cut(string(text), "\nEPHOR_HOME=")
+		home, _, _ := strings.Cut(rest, "\n")
+		if home == "" {
+			return errors.New("home.env: EPHOR_HOME is missing")
+		}
+		s.repository = "https://" + home
+	}
 	return s.write()
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // Suggest adds similar flags to the error for an unknown flag.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
-	"github.com/ephor-dev/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
+	"ephor.invalid/ephor/internal/observe"
 )
 
 // DecisionFlags configure which reviews are recorded, and where.

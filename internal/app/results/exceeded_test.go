@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/status"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/status"
 )
 
 // statusPatches counts the patches of statuses, and fails while err is set.

@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/observe"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/status"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/status"
 )
 
 // ExceptionErrors reports exceptions that could not be evaluated: each time in a metric, and at most once in status.BudgetEvery in the status

@@ -14,11 +14,11 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/observe"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/status"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/status"
 )
 
 // recordedPatches records the patches of statuses, and fails while err is set.

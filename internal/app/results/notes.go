@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/status"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/status"
 )
 
 // notes holds what evaluations report about objects until a task writes it: for each object and generation at most once in

@@ -6,8 +6,8 @@ import (
 
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // controllerNames maps Ephor's tasks to the names of Kyverno's controllers in metrics; other tasks have no name. One round of Ephor

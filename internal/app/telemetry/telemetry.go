@@ -24,13 +24,13 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/certs"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/http1"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/observe"
-	"github.com/ephor-dev/ephor/internal/report"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/http1"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // Flags configure the destination of metrics and traces.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/observe"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/observe"
 )
 
 func TestObserveFlags(t *testing.T) {

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/ephor-dev/ephor/internal/certs"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // Flags configure the certificates of a server, its address and its paths.

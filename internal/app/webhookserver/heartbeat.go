@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/admission"
 )
 
 // The interval of heartbeats, the shorter interval while the time in the lease does not change, and how long the time

@@ -13,10 +13,10 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/intake"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // Installation holds the objects whose deletion removes the webhook configurations: the chart's ClusterRole that owns them, and our own

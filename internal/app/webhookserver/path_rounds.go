@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/secretpath"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/secretpath"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // RetryConflict is the pause before a write is retried after a conflict.

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // Failed records that a call may have failed. The API server shows the URL of a failed call to the requester, so the epoch is ended soon.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/unlock"
+	"ephor.invalid/ephor/internal/unlock"
 )
 
 // Unlocked follows the annotation on the main ConfigMap with which `ephor unlock` stops the controllers from writing webhook

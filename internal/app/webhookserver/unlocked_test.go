@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/unlock"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/unlock"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // emptied is a cluster without webhook configurations, whose main ConfigMap has the annotation; nil for no annotation, or an error.

@@ -10,11 +10,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // change is the effect of one policy's mutate rules on one resource. Objects are stored as YAML, so that the decoded objects can be

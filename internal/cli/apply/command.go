@@ -10,15 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/cli/remote"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/clivalues"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/remote"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/clivalues"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // options are the flags of apply.

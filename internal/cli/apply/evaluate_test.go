@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/source"
 )
 
 const needLabel = `apiVersion: kyverno.io/v1

@@ -10,11 +10,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/pss"
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/pss"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // defaultExceptionTTL is the lifetime of generated exceptions: thirty days.

@@ -3,10 +3,10 @@ package apply
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli/sarif"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
+	"ephor.invalid/ephor/internal/cli/sarif"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // findingsOf converts the results that fail, warn or end in an error to findings. Each finding is at the field of the resource that the

@@ -3,7 +3,7 @@ package apply
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/source"
 )
 
 func addGitFlags(f *pflag.FlagSet, g *source.Git) {

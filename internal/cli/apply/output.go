@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // prepareOutput creates the target for changed objects: an empty file, even if no object will be written to it, or a

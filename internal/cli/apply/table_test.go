@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // Only a terminal gets colours, unless the user forbids them.

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // workers holds the data that the evaluating goroutines share.

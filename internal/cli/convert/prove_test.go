@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/family/convert"
-	"github.com/ephor-dev/ephor/internal/schema"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/schema"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // noWay are the policies in examples/pod-security that have a rule that cannot be converted, with the obstacle.

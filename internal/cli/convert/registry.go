@@ -9,9 +9,9 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/imageverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // registry simulates all registries and signers in the comparison, without a network. Its answer for an image depends on the digest and

@@ -9,10 +9,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/schema"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/schema"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // existingTargets is the number of resources that are created for rules with targets: every trigger sees all of them.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
 )
 
 // newErase returns the command `ephor decisions erase`.

@@ -19,8 +19,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/decision/store"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
 )
 
 func run(t *testing.T, cmd *cobra.Command, args ...string) (string, error) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
-	notes "github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/policy"
+	notes "ephor.invalid/ephor/internal/trace"
 )
 
 // advise describes in sentences what decided, and what would make the rule pass.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	notes "github.com/ephor-dev/ephor/internal/trace"
+	notes "ephor.invalid/ephor/internal/trace"
 )
 
 // failedCEL reports which CEL expression made the rule fail. The first expression that is false or ends in an error ends the rule.

@@ -4,11 +4,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // The verdict of an explanation is the same as that of an ordinary evaluation, for every rule.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	notes "github.com/ephor-dev/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	notes "ephor.invalid/ephor/internal/trace"
 )
 
 // unsigned describes, for each attestor without a valid signature, what was found instead and what would satisfy the attestor.

@@ -19,16 +19,16 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
-	"github.com/ephor-dev/ephor/internal/sigverify/keys"
-	"github.com/ephor-dev/ephor/internal/sigverify/notary"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/sigverify/fixture"
+	"ephor.invalid/ephor/internal/sigverify/keys"
+	"ephor.invalid/ephor/internal/sigverify/notary"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // fixtureTrust is the trusted root of the fixture.

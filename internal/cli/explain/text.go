@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	notes "github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/value"
+	notes "ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // print writes the explanation for people: the verdict first, then the facts that led to it.

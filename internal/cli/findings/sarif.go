@@ -1,9 +1,9 @@
 package findings
 
 import (
-	"github.com/ephor-dev/ephor/internal/cli/sarif"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/lint"
+	"ephor.invalid/ephor/internal/cli/sarif"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/lint"
 )
 
 // sarifLog returns the findings as a SARIF log. version is the version of this program.

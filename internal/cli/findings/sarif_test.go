@@ -3,8 +3,8 @@ package findings
 import (
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/lint"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/lint"
 )
 
 // Every result refers to a rule that the log describes, at the correct index. A result with an unknown line has no region.

@@ -1,8 +1,8 @@
 package load
 
 import (
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/clivalues"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/clivalues"
 )
 
 // Context reads a file of kind Context.

@@ -1,9 +1,9 @@
 package load
 
 import (
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // CustomKinds holds the CustomResourceDefinitions of one run.

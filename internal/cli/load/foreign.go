@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // nearKind returns the kind of policies that a misspelt kind probably means.

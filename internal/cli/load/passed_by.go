@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // PassedBy counts what is beside the policies in a directory or repository and is no policy: tests, resources, values, templates of Helm.

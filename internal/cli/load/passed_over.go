@@ -3,8 +3,8 @@ package load
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // payloadFlag maps each type of documents to its flag.

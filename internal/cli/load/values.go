@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/clivalues"
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/clivalues"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // ValueFlags are the flags for the values of variables and for the user who makes the requests.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/cli/terminal"
 )
 
 // extensibleControllers are the controllers whose permissions a ClusterRole can extend.

@@ -3,7 +3,7 @@ package manifests
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func newCreateMetricsConfig() *cobra.Command {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // The name of this file ends in _file.go because Go would treat cmd_create_test.go as a test.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // NewFix returns the command fix.

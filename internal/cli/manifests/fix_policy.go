@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ephor-dev/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/family/classic"
 )
 
 func newFixPolicy() *cobra.Command {

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policyartifact"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policyartifact"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // New returns the command `ephor oci`.

@@ -3,10 +3,10 @@ package offline
 import (
 	"errors"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // Explain returns what is wrong where a rule ended in an error, and how to correct it. The message of the result names every step that

@@ -3,8 +3,8 @@ package offline
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Deletions evaluates the policies that delete resources on o. The rules of a policy determine whether it has a result for a

@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/cli/remote"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/listwatch"
-	marks "github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/seal"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/cli/remote"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/listwatch"
+	marks "ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/seal"
 )
 
 // generateLabel is the prefix of the labels on generated objects.

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 
-	"github.com/ephor-dev/ephor/internal/cleanup"
-	"github.com/ephor-dev/ephor/internal/cli/remote"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/cli/remote"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 func NewCleanup() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // A preview uses the exceptions of the configured namespace. It ignores expired exceptions, but not those with a mistake.

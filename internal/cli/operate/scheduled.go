@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/family"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
 )
 
 // scheduled returns the kinds of policies that delete on a schedule, namespaced or cluster-wide.

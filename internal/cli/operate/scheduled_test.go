@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 
-	"github.com/ephor-dev/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 // A policy is found by its name among all kinds that delete on a schedule. The kind selects one of several.

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/live"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/live"
 )
 
 // Cluster is a cluster whose objects are evaluated. Rules look things up in it with the rights of the kubeconfig.

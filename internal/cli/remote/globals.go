@@ -9,9 +9,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // globals are the GlobalContextEntries of a cluster. Each is fetched once, when a rule first reads it.

@@ -3,8 +3,8 @@ package remote
 import (
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // HTTP sends the HTTP requests of CEL policies over the network.

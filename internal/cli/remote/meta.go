@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rollout"
 )
 
 // Metas reads the metadata of objects that is needed to find their owners.

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 func AddRegistryFlag(f *pflag.FlagSet, to *bool) {

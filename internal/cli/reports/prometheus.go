@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/rollout"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // prometheus is a server with the HTTP API of Prometheus.

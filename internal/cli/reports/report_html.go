@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/compliance"
 )
 
 // htmlPage is an HTML page that is being written. Texts of results appear only inside elements, and only through the method

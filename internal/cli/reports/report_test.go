@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/rollout"
 )
 
 // hostile are texts in results that attack users who look at them.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // columns writes rows in aligned columns, as kubectl does. It makes cells plain, since their texts are not trusted.

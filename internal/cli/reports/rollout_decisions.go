@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/impact"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/compliance"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rollout"
 )
 
 // countDecisions evaluates the requests that admission recorded with the current policy. If a record does not contain its request, the

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/impact"
-	"github.com/ephor-dev/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/rollout"
 )
 
 // A rollout counts the requests that a server shows according to the rights of its reader, and reports what the server leaves out.

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/rollout"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func rolloutJSON(w io.Writer, p *rollout.Plan) error { return terminal.WriteJSON(w, p) }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // Checked counts what a run read and what it found. A run that found nothing because nothing was checked is not a success: each command

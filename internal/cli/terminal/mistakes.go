@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // PrintMistakes prints every diagnostic once. It sorts them by file, in the order of the input, and then by line.

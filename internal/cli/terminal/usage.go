@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // AddUsage adds a line about --help to every error about arguments and flags. It is the second line, since programs parse the first one.

@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // testRow is one row of the table: the result of one expectation for one resource.

@@ -6,11 +6,11 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/diag"
-	marks "github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/diag"
+	marks "ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // expected reads the objects of an expected file and caches them.

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/cli/terminal"
 )
 
 // yamlText formats a value as YAML with sorted keys, for people.

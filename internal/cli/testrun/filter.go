@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // testFilter selects the expectations that are checked. Its fields are wildcards.

@@ -11,10 +11,10 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/clivalues"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/clivalues"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/source"
 )
 
 // testCase is one Test: one document of a test file.

@@ -1,6 +1,6 @@
 package testrun
 
-import "github.com/ephor-dev/ephor/internal/cli/sarif"
+import "ephor.invalid/ephor/internal/cli/sarif"
 
 // findingOf converts a failed row to a finding in the file of its test.
 func findingOf(c *testCase, r testRow) sarif.Result {

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/cli/terminal"
 )
 
 // testPrinter prints the rows of tests in one of the formats.

@@ -3,7 +3,7 @@ package testrun
 import (
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // checkTarget compares the expectation with the result of rules for existing objects on one object, whichever resource

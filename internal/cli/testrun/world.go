@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
-	"github.com/ephor-dev/ephor/internal/cli/offline"
-	"github.com/ephor-dev/ephor/internal/cli/remote"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/clivalues"
-	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
+	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/cli/remote"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/clivalues"
+	"ephor.invalid/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world/fixed"
 )
 
 // testWorld holds the external data that the Test describes: the objects of an imaginary cluster, the responses to calls,

@@ -14,12 +14,12 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/cli/remote"
-	"github.com/ephor-dev/ephor/internal/cli/terminal"
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/sigverify/notary"
-	"github.com/ephor-dev/ephor/internal/sigverify/trust"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/cli/remote"
+	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/sigverify/notary"
+	"ephor.invalid/ephor/internal/sigverify/trust"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // options are the flags of verify.

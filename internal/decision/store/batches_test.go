@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // killed is a store whose process is killed after it stores a batch and before it answers, a number of times. Each time another process

@@ -18,11 +18,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/seal"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // reviewsOf returns a function that makes a review of a Pod of 7 kB with the results of 18 policies that pass, as admission passes it on.

@@ -14,7 +14,7 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/grpc"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // collected is a collector that keeps the events that it gets, and rejects some.

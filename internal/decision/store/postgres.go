@@ -15,8 +15,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // migrations has the changes of the tables, in order. A published one is never changed.

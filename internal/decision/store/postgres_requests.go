@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // bodiesLock is the number of the lock that writers of bodies share and that an erasure takes exclusively, so that no body is deleted while

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
-	"github.com/ephor-dev/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // database is a PostgreSQL server for this test only.

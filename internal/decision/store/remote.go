@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // The limits of what a Remote sends and a Receiver accepts at once.

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // memory is a store for tests. With fail it stores nothing.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // parts is the stored form of a record: the parts that many records have in common, and the parts of this record only.

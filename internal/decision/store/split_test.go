@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // The error of a duration in one byte is at most 4 %.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"modernc.org/sqlite"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // The tables. A part that many records have in common is stored once, as a term, in the form of decision.proto. The id of a decision is its

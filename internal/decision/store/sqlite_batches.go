@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // The table of stored batches. Programs that do not know it ignore it.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // Tidy deletes records that are too old, and the oldest ones if there are too many.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // The limits of one page.

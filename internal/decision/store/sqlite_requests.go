@@ -8,7 +8,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // The tables of recorded requests. A text in several requests is stored once.

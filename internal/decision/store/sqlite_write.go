@@ -9,7 +9,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/ephor-dev/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // Write implements decision.Store. It stores the records in one transaction.

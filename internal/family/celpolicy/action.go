@@ -6,8 +6,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Actions returns the effects of a failure at admission; without any action it denies.

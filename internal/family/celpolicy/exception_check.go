@@ -7,10 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/strict"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // maxConditions is the largest number of conditions in an exception, the same as in the API server's own policies.

@@ -3,9 +3,9 @@ package celpolicy
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/exempt"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/exempt"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // terms define how exceptions apply to the policies; deleting is for policies that delete objects. The texts are Kyverno's, verbatim.

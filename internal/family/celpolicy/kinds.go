@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family"
-	names "github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
+	names "ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // Group is the API group of the families.

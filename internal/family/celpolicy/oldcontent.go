@@ -9,9 +9,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Part is a part of a policy, for OldContent.

@@ -7,9 +7,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Endpoint returns an endpoint for each of the two kinds; the cluster-wide one is first. The name and path of the second begin with n.

@@ -3,7 +3,7 @@ package celpolicy
 import (
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Validating formats denials by policies with validations. The texts are copied verbatim from Kyverno.

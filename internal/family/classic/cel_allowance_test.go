@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 // The limit for compiling CEL expressions applies to all rules of a policy together, so that the author of one policy cannot occupy

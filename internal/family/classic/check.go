@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/autogen"
-	"github.com/ephor-dev/ephor/internal/diag"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/autogen"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // Check returns all mistakes that concern a policy as a whole. Compile reports mistakes inside a match block, a context entry, a

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // contexts checks that the context entries of a cluster-wide policy specify the namespace of each ConfigMap. A stored policy without the

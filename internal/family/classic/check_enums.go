@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/diag"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // The values that the CRDs allow. They are checked here as well, since a policy may come from a source other than the API server.

@@ -3,8 +3,8 @@ package classic
 import (
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // overrides checks that no namespace is set to both Audit and Enforce.

@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/diag"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // Texts of denials and warnings: Kyverno's, verbatim.

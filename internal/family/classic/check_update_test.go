@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/family/classic"
-	"github.com/ephor-dev/ephor/internal/golden"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/golden"
 )
 
 const generating = `

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"sync"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/patch"
-	"github.com/ephor-dev/ephor/internal/strict"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // variable is one `{{ … }}` in a rule: its text without braces, and its path.

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family/classic"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // TestMistakes runs testdata/check/*.txtar: for each policy, the diagnostics of Decode, Check and Compile in the order

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strconv"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/autogen"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rule"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/autogen"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/rule"
 )
 
 // Compile returns the Program of a policy: its settings, its rules and their autogen rules for Pod controllers. Program.Diags holds the

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/strict"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // Group is the API group of the family.

@@ -1,8 +1,8 @@
 package classic
 
 import (
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // generation returns the settings for the objects that a generate rule creates. The field of the rule takes precedence over the deprecated

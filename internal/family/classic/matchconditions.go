@@ -12,10 +12,10 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // maxMatchConditions is the largest number of match conditions that the API server accepts for one webhook.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/family/classic"
-	"github.com/ephor-dev/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/golden"
 )
 
 // The API server accepts 64 match conditions for one webhook. With one more it would reject the webhooks of all policies.

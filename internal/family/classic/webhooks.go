@@ -1,6 +1,6 @@
 package classic
 
-import "github.com/ephor-dev/ephor/internal/policy"
+import "ephor.invalid/ephor/internal/policy"
 
 // Endpoints are the endpoints of the webhooks for policies of the family.
 var Endpoints = []policy.Endpoint{

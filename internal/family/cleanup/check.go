@@ -5,12 +5,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/schedule"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 // These texts are Kyverno's, verbatim.

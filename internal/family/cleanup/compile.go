@@ -1,23 +1,23 @@
 package cleanup
 
 import (
-	"github.com/ephor-dev/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/compilecost"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
-	"github.com/ephor-dev/ephor/internal/condition"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/loader"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/schedule"
-	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/value"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
+	"ephor.invalid/ephor/internal/condition"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/loader"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/schedule"
+	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // RuleKind is the kind of the only rule of a Program of this family.

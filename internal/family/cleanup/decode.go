@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/strict"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // Group is the API group of the family.

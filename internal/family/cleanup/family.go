@@ -1,8 +1,8 @@
 package cleanup
 
 import (
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Family describes the family.

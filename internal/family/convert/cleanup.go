@@ -1,9 +1,9 @@
 package convert
 
 import (
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family/cleanup"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family/cleanup"
 )
 
 // cleanupPolicy converts a cleanup policy as a whole.

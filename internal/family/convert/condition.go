@@ -8,9 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/measure"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/measure"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // conditions converts preconditions or deny conditions: a map with any and all, a list of such maps, or a plain list.

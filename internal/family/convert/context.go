@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/value"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // context converts the context entries of a rule. It replaces each use of a name by the content of its entry, since the conditions of

@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family/convert"
-	"github.com/ephor-dev/ephor/internal/family/deleting"
-	"github.com/ephor-dev/ephor/internal/family/generating"
-	"github.com/ephor-dev/ephor/internal/family/imagevalidating"
-	"github.com/ephor-dev/ephor/internal/family/mutating"
-	"github.com/ephor-dev/ephor/internal/family/validating"
-	"github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/source"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/family/deleting"
+	"ephor.invalid/ephor/internal/family/generating"
+	"ephor.invalid/ephor/internal/family/imagevalidating"
+	"ephor.invalid/ephor/internal/family/mutating"
+	"ephor.invalid/ephor/internal/family/validating"
+	"ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/source"
 )
 
 var update = flag.Bool("update", false, "write what is found into the files")

@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/match"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // generationSettings converts the settings of the policy for generate rules.

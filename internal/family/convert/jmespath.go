@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/jmespath"
 )
 
 // shape is the known type of an expression's value.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/jsonpointer"
-	"github.com/ephor-dev/ephor/internal/patch"
+	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/jsonpointer"
+	"ephor.invalid/ephor/internal/patch"
 )
 
 // mutation converts the mutate block of a rule to one JSON patch, whose operations depend on the object.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/jsonpointer"
-	"github.com/ephor-dev/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/jsonpointer"
+	"ephor.invalid/ephor/internal/patch"
 )
 
 // json converts operations of RFC 6902. As in the classic language, an add creates missing parent maps, and removing a missing place is

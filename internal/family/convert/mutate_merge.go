@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/pattern"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/pattern"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // mergeMap returns the operations that merge a map of a patch into the map at a place.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/measure"
-	"github.com/ephor-dev/ephor/internal/pattern"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/measure"
+	"ephor.invalid/ephor/internal/pattern"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // verdict holds the conditions under which a value matches a part of a pattern, or an anchor makes the pattern not applicable.

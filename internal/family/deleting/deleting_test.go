@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/family/familytest"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/family/familytest"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists (see familytest.Request). want holds the diagnostics, the

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // maxObjects is the maximum number of objects that one evaluation may generate.

@@ -3,9 +3,9 @@ package generating
 import (
 	"strconv"
 
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/policy"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // unknown is the placeholder in a grant for a value that is only known after an evaluation.

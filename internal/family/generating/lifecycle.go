@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // follow makes a synchronizing rule detect objects that are no longer triggers. The rule requests the deletion of the generated objects

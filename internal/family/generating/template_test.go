@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // rendered compiles a template and renders it for an object. If that fails, it returns the mistakes or the error as text.

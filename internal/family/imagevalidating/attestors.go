@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/imageverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // attestor returns the authority with which the verifier checks signatures. Parts of it may be expressions, which are evaluated at the

@@ -3,10 +3,10 @@ package imagevalidating
 import (
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/imageverify"
-	"github.com/ephor-dev/ephor/internal/patch"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // PartMutateDigest is the name of the part of a policy that adds digests.

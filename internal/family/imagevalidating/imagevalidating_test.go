@@ -12,15 +12,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
-	"github.com/ephor-dev/ephor/internal/family/familytest"
-	"github.com/ephor-dev/ephor/internal/family/imagevalidating"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/family/familytest"
+	"ephor.invalid/ephor/internal/family/imagevalidating"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

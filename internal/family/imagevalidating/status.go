@@ -1,8 +1,8 @@
 package imagevalidating
 
 import (
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/celpolicy"
 )
 
 // status returns the status that a policy should have.

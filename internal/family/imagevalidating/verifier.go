@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/imageverify"
 )
 
 // verifier implements the functions for signatures in one evaluation, with the attestors and attestations of the policy.

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/family/familytest"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/family/familytest"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // stored is a cluster with ConfigMaps.

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/familytest"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/familytest"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists. want holds the diagnostics and, for each resource, the results

@@ -3,8 +3,8 @@ package mutating
 import (
 	"context"
 
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // AsksNative reports whether a policy asks for its conversion to a MutatingAdmissionPolicy of the API server.

@@ -5,9 +5,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/familytest"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/familytest"
 )
 
 // A policy is handed over to the API server only if it requests that and its status confirms it. A status alone does not disable a policy,

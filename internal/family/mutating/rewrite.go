@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/celenv"
 )
 
 // template is the path to the Pod template of a controller.

@@ -1,9 +1,9 @@
 package mutating
 
 import (
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/celpolicy"
 )
 
 // status returns the status that a policy should have.

@@ -5,12 +5,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/familytest"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/familytest"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // applying returns a policy with an apply configuration.

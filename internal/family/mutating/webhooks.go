@@ -3,9 +3,9 @@ package mutating
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
-	"github.com/ephor-dev/ephor/internal/policy"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // endpoints are the webhook endpoints for policies of the family. As in Kyverno, their names contain "validate".

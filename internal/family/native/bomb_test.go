@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/budget"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // doubling returns forty variables, each twice as large as the previous one.

@@ -6,12 +6,12 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
-	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/compilecost"
-	"github.com/ephor-dev/ephor/internal/constraint"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/constraint"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // Group is the API group of the family, and these are its kinds.

@@ -1,6 +1,6 @@
 package native
 
-import "github.com/ephor-dev/ephor/internal/policy"
+import "ephor.invalid/ephor/internal/policy"
 
 // Properties of results that hold the name of the binding.
 const (

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/evalenv"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/evalenv"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 func decoded(t *testing.T, text string) map[string]any {

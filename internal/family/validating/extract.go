@@ -1,8 +1,8 @@
 package validating
 
 import (
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // extract makes the rule evaluate the Pod templates of objects.

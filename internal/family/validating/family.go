@@ -1,12 +1,12 @@
 package validating
 
 import (
-	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
-	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
-	"github.com/ephor-dev/ephor/internal/policy"
+	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
+	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // Kind is the cluster-wide kind of the family.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/validating"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/validating"
 )
 
 // FuzzAutogen compiles policies for Pods with random expressions and controllers, and lists the generated policies: nothing panics, each

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/familytest"
-	"github.com/ephor-dev/ephor/internal/family/validating"
-	"github.com/ephor-dev/ephor/internal/golden"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/family/familytest"
+	"ephor.invalid/ephor/internal/family/validating"
+	"ephor.invalid/ephor/internal/golden"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // TestData runs testdata/*.txtar: policy.yaml is a policy, exceptions.yaml are exceptions from it (one of the two may be missing);

@@ -1,6 +1,6 @@
 // Package firstgc delays the first garbage collection of a process until its heap has 16 MB instead of Go's 4 MB.
 //
-//	import _ "github.com/ephor-dev/ephor/internal/lifecycle/firstgc"   // in a main package; nothing else is needed
+//	import _ "ephor.invalid/ephor/internal/lifecycle/firstgc"   // in a main package; nothing else is needed
 //	firstgc.End()                                                     // before other code tunes the collector
 //
 // The packages that Ephor links allocate 7 MB while they are initialized, nearly all of which stays in use. Two collections during that time

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/lifecycle/firstgc"
+	"ephor.invalid/ephor/internal/lifecycle/firstgc"
 )
 
 // child is the environment variable that selects the work of a child process. Tests use separate processes, since the collector's settings

@@ -29,7 +29,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 const secretToken = "s3cr3t-t0ken"

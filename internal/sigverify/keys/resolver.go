@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Options configure the sources of keys. The zero Options allow keys in PEM and public endpoints of key services.

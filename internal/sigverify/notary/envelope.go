@@ -11,7 +11,7 @@ import (
 	"github.com/notaryproject/notation-core-go/signature"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/sigverify"
 )
 
 // repositoryOfFiles is the repository in the names of artefacts that are not in a registry. No trust policy names it.

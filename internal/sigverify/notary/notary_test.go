@@ -32,8 +32,8 @@ import (
 	"github.com/notaryproject/tspclient-go"
 	"golang.org/x/crypto/ocsp"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // holder is a certificate with its key and the certificates above it.

@@ -16,7 +16,7 @@ import (
 	"github.com/notaryproject/notation-go/verifier/truststore"
 	"github.com/veraison/go-cose"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Media types of envelopes.

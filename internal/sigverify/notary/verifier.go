@@ -17,8 +17,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/ephor-dev/ephor/internal/sigverify"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/sigverify"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Options configure revocation queries.

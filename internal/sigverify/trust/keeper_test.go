@@ -20,7 +20,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // clock is a clock that the test sets.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 // Waiting returns the number of UpdateRequests that are not written yet.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"unsafe"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // The number of UpdateRequests is known from the start, and is updated until there are none.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 )
 
 // newer is the error of a write to an object that another client has changed.

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 // The labels of generated objects.

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/seal"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 // Labels select the objects of rules, and marks prove them, since every user who may write an object may write its labels. The worker

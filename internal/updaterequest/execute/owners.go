@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 // leaveForeignOwners removes ownerReferences to objects in other namespaces. The garbage collector would not find these owners, and would

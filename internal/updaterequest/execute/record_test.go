@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/updaterequest/ledger"
 )
 
 // T2: a generated object is deleted with its trigger even if a user removed its labels and its mark. Another object with the same name

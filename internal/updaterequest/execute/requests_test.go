@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 )
 
 // withRequest gives the worker a cluster with the UpdateRequest and these objects. The returned function reads the UpdateRequest.

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 func triggerOf(uid, name string) kyvernov2.ResourceSpec {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // The handler for a change of a source misses a copy that is written at the same moment, and the copy would stay outdated. Therefore the

@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/ring"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
-	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
-	"github.com/ephor-dev/ephor/internal/world"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // WorkerName is the controller's name in metrics.

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"testing"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/policy"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // The annotation holds the changed targets of one request, up to a maximum. One that is damaged holds none.

@@ -3,7 +3,7 @@ package follow
 import (
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/catalog"
 )
 
 // See notes the generate rules that were deleted since the last call. It is called after each change of the policies, also during a round of

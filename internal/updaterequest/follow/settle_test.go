@@ -21,13 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/seal"
-	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
-	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/seal"
+	"ephor.invalid/ephor/internal/updaterequest/execute"
+	"ephor.invalid/ephor/internal/updaterequest/ledger"
 )
 
 // site is a cluster with the policies that a replica knows, and with its record of generated objects.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // TestUndone lists the work that changes of policies require. The compared rules were stored in the ledger and read from it.

@@ -22,14 +22,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/metawatch"
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
-	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
-	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest/execute"
+	"ephor.invalid/ephor/internal/updaterequest/ledger"
 )
 
 // changing is a resource whose objects the test changes.

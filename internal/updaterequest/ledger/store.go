@@ -20,8 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 // Shards is the number of ConfigMaps that hold the record.

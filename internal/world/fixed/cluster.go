@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
-	kindnames "github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/wildcard"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apipath"
+	kindnames "ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // cluster is a simulated cluster: it holds only the given objects. It is filled at its first use.

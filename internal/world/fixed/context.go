@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // contextResources serves the resources of a context file to functions of CEL policies. As on Kyverno's command line, they differ from

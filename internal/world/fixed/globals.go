@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/globalentry"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/globalentry"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // IsGlobalContextEntry reports whether the object describes global data: it belongs to the world, and is not evaluated itself.

@@ -8,7 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Access checks the rights of users with SubjectAccessReviews.

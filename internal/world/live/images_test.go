@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // A namespaced policy uses only the pull secrets of its own namespace (S5 in docs/security/threat-model.md).

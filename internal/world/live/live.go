@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/listwatch"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Root creates the Worlds of a cluster.

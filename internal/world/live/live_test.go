@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/apipath"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // echo answers every read with an object that repeats the request.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/value"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Text is the JSON text of an answer. Numbers keep their type: a float64 is written with a fraction or an exponent.

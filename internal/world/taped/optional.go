@@ -3,9 +3,9 @@ package taped
 import (
 	"context"
 
-	"github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 type lists struct {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Lookup is a recorded lookup.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Tape records the lookups of one review, or answers lookups from a record. It is safe for concurrent use.

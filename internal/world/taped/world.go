@@ -4,9 +4,9 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/ephor-dev/ephor/internal/kinds"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
+	"ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Root returns a Root that records the lookups in next, or answers them from the record. next may be nil if the tape answers from a record.
