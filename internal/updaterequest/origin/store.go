@@ -1,4 +1,4 @@
-package ledger
+package origin
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/mark"
@@ -30,8 +31,8 @@ const Shards = 8
 // Name returns the name of a ConfigMap of the record.
 func Name(shard int) string { return "ephor-generated-" + strconv.Itoa(shard) }
 
-// Label and LabelValue are the label of the ConfigMaps with the record.
-const Label, LabelValue = "ephor.dev/record", "generated"
+// RecordLabel and RecordValue are the label of the ConfigMaps that list the objects.
+const RecordLabel, RecordValue = "ephor.dev/record", "generated"
 
 const (
 	contentKey = "objects.json.gz"
@@ -68,7 +69,7 @@ func ShardOf(name string) (shard int, ok bool) {
 }
 
 // Load reads the record. If the controller may not read the ConfigMaps, the record holds only the objects of this process.
-func (l *Ledger) Load(ctx context.Context) error {
+func (l *Record) Load(ctx context.Context) error {
 	for i := range Shards {
 		if err := l.reload(ctx, i); err != nil {
 			return err
@@ -78,11 +79,11 @@ func (l *Ledger) Load(ctx context.Context) error {
 }
 
 // reload reads one shard and merges it.
-func (l *Ledger) reload(ctx context.Context, i int) error {
+func (l *Record) reload(ctx context.Context, i int) error {
 	if l.o.Client == nil {
 		return nil
 	}
-	cm, err := l.read(ctx, i)
+	cm, err := l.read(ctx, Name(i))
 	switch {
 	case apierrors.IsForbidden(err):
 		l.o.Log.Warn("the record of generated objects cannot be read: they are identified by their marks only", "configMap", Name(i), "error", err)
@@ -101,18 +102,36 @@ func (l *Ledger) reload(ctx context.Context, i int) error {
 	return nil
 }
 
-// read returns the stored shard; nil if there is none.
-func (l *Ledger) read(ctx context.Context, i int) (*corev1.ConfigMap, error) {
-	cm := &corev1.ConfigMap{}
-	err := l.o.Client.Get(ctx, client.ObjectKey{Namespace: l.o.Namespace, Name: Name(i)}, cm)
-	if apierrors.IsNotFound(err) {
+// read returns a ConfigMap of the record; nil if there is none.
+func (l *Record) read(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	if l.o.Client == nil {
 		return nil, nil
 	}
-	return cm, err
+	cm := &corev1.ConfigMap{}
+	if err := l.o.Client.Get(ctx, client.ObjectKey{Namespace: l.o.Namespace, Name: name}, cm); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cm, nil
+}
+
+// newMap returns a ConfigMap of the record that does not exist yet.
+func (l *Record) newMap(name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.o.Namespace, Name: name, Labels: labels}}
+}
+
+// write creates or updates a ConfigMap of the record.
+func (l *Record) write(ctx context.Context, cm *corev1.ConfigMap) error {
+	switch {
+	case l.o.Client == nil:
+		return nil
+	case cm.ResourceVersion == "":
+		return l.o.Client.Create(ctx, cm)
+	}
+	return l.o.Client.Update(ctx, cm)
 }
 
 // merge applies the stored state of a shard: the entries that other replicas added and removed. Pending changes of this process stay.
-func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
+func (l *Record) merge(i int, stored map[string]*Entry, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.shards[i]
@@ -145,7 +164,7 @@ func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
 }
 
 // Stored handles a write of a shard, by this replica or another one.
-func (l *Ledger) Stored(ctx context.Context, name, version string) {
+func (l *Record) Stored(ctx context.Context, name, version string) {
 	i, ok := ShardOf(name)
 	if !ok {
 		return
@@ -162,7 +181,7 @@ func (l *Ledger) Stored(ctx context.Context, name, version string) {
 }
 
 // Run stores changes until ctx is done, and then once more.
-func (l *Ledger) Run(ctx context.Context) {
+func (l *Record) Run(ctx context.Context) {
 	if l.o.Client == nil {
 		<-ctx.Done()
 		return
@@ -209,10 +228,10 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // Store stores pending changes.
-func (l *Ledger) Store(ctx context.Context) error { return l.store(ctx, true) }
+func (l *Record) Store(ctx context.Context) error { return l.store(ctx, true) }
 
 // store stores pending changes. Unless all is set, it leaves out shards that were recently refused.
-func (l *Ledger) store(ctx context.Context, all bool) error {
+func (l *Record) store(ctx context.Context, all bool) error {
 	var errs []error
 	for i := range Shards {
 		l.mu.Lock()
@@ -227,12 +246,12 @@ func (l *Ledger) store(ctx context.Context, all bool) error {
 }
 
 // storeShard adds the changes of one shard to its stored state, which another replica may have written.
-func (l *Ledger) storeShard(ctx context.Context, i int) error {
+func (l *Record) storeShard(ctx context.Context, i int) error {
 	for range updaterequest.Attempts {
 		l.mu.Lock()
 		changes := maps.Clone(l.shards[i].pending)
 		l.mu.Unlock()
-		cm, err := l.read(ctx, i)
+		cm, err := l.read(ctx, Name(i))
 		if apierrors.IsForbidden(err) {
 			l.refuse(i, changes, nil) // the error was reported when the shard was loaded
 			return nil
@@ -242,8 +261,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 		}
 		isNew := cm == nil
 		if isNew {
-			cm = &corev1.ConfigMap{}
-			cm.Namespace, cm.Name, cm.Labels = l.o.Namespace, Name(i), map[string]string{Label: LabelValue}
+			cm = l.newMap(Name(i), map[string]string{RecordLabel: RecordValue})
 		}
 		stored, err := decode(cm.BinaryData[contentKey])
 		if err != nil {
@@ -268,12 +286,9 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 				l.o.Log.Error("a part of the record of generated objects is too large to be stored: after a restart its new objects are identified by their marks only", "configMap", Name(i), "bytes", len(content))
 			}
 			return nil
-		case isNew:
-			cm.BinaryData = map[string][]byte{contentKey: content}
-			err = l.o.Client.Create(ctx, cm)
 		default:
 			cm.BinaryData = map[string][]byte{contentKey: content}
-			err = l.o.Client.Update(ctx, cm)
+			err = l.write(ctx, cm)
 		}
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
@@ -294,7 +309,7 @@ func (l *Ledger) storeShard(ctx context.Context, i int) error {
 
 // refuse keeps the changes of a shard that cannot be stored, and reports whether it could be stored before. It forgets removed objects that
 // are not in the stored shard, so that the kept changes are bounded.
-func (l *Ledger) refuse(i int, changes, stored map[string]*Entry) (first bool) {
+func (l *Record) refuse(i int, changes, stored map[string]*Entry) (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.shards[i]
@@ -309,14 +324,14 @@ func (l *Ledger) refuse(i int, changes, stored map[string]*Entry) (first bool) {
 }
 
 // refuses reports whether changes of a shard that could not be stored are kept.
-func (l *Ledger) refuses() bool {
+func (l *Record) refuses() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.shards[:], func(s shard) bool { return !s.refused.IsZero() && len(s.pending) > 0 })
 }
 
 // written updates the state of a shard after it was stored.
-func (l *Ledger) written(i int, changes, stored map[string]*Entry, version string) {
+func (l *Record) written(i int, changes, stored map[string]*Entry, version string) {
 	l.mu.Lock()
 	l.shards[i].refused = time.Time{}
 	for uid, e := range changes {

@@ -64,11 +64,10 @@ func TestKeyOfWork(t *testing.T) {
 
 // Work without a request is marked as such: the worker decides again what to delete, and the label names its content.
 func TestWorkWithoutRequest(t *testing.T) {
-	w := NewWorker(WorkerOptions{Namespace: "kyverno"})
 	a, b := triggerOf("a", "x"), triggerOf("b", "y")
-	one := w.NewWork("p", kyvernov2.Generate, "p", []kyvernov2.RuleContext{{Rule: "r", Trigger: a, DeleteDownstream: true, Synchronize: true}}, "1")
-	two := w.NewWork("p", kyvernov2.Mutate, "p", []kyvernov2.RuleContext{{Rule: "r", Trigger: a}, {Rule: "r", Trigger: b}}, "1")
-	if r := one.Spec.RuleContext[0]; r.DeleteDownstream || !r.Synchronize || r.Trigger != a || asked(one) || updaterequest.KeyOf(one) != updaterequest.Key("p", a) || one.Labels[updaterequest.LabelGeneratePolicy] != "p" {
+	one := updaterequest.New("kyverno", "p", kyvernov2.Generate, "p", []kyvernov2.RuleContext{{Rule: "r", Trigger: a, DeleteDownstream: true, Synchronize: true}}, "1")
+	two := updaterequest.New("kyverno", "p", kyvernov2.Mutate, "p", []kyvernov2.RuleContext{{Rule: "r", Trigger: a}, {Rule: "r", Trigger: b}}, "1")
+	if r := one.Spec.RuleContext[0]; r.DeleteDownstream || !r.Synchronize || r.Trigger != a || updaterequest.Asked(one) || updaterequest.KeyOf(one) != updaterequest.Key("p", a) || one.Labels[updaterequest.LabelGeneratePolicy] != "p" {
 		t.Errorf("%+v", one)
 	}
 	if updaterequest.KeyOf(two) != "" || two.Labels[updaterequest.LabelMutatePolicy] != "p" || len(two.Spec.RuleContext) != 2 || one.Name == two.Name {
@@ -111,14 +110,14 @@ func TestHeld(t *testing.T) {
 func TestPassedOnWork(t *testing.T) {
 	for name, pass := range map[string]func(*Worker, *kyvernov2.UpdateRequest, ...kyvernov2.ResourceSpec) error{
 		"to other replicas": func(w *Worker, u *kyvernov2.UpdateRequest, triggers ...kyvernov2.ResourceSpec) error {
-			return w.leave(t.Context(), &task{u: u, RuleContext: kyvernov2.RuleContext{Rule: "r"}}, triggers)
+			return w.end.leave(t.Context(), &task{u: u, RuleContext: kyvernov2.RuleContext{Rule: "r"}}, triggers)
 		},
 		"after a lost share": func(w *Worker, u *kyvernov2.UpdateRequest, triggers ...kyvernov2.ResourceSpec) error {
 			var lapsed []kyvernov2.RuleContext
 			for _, x := range triggers {
 				lapsed = append(lapsed, kyvernov2.RuleContext{Rule: "r", Trigger: x})
 			}
-			w.lookAgain(t.Context(), u, lapsed)
+			w.end.lookAgain(t.Context(), u, lapsed)
 			return nil
 		},
 	} {
@@ -242,13 +241,14 @@ func TestSeparatedTargetsAreChangedOnce(t *testing.T) {
 			}
 			return nothing(ctx, in)
 		}
+		renew(w)
 		for range 10 {
 			list := &kyvernov2.UpdateRequestList{}
 			if err := w.Client.List(t.Context(), list); err != nil || len(list.Items) != 1 {
 				t.Fatalf("%d UpdateRequests, %v", len(list.Items), err)
 			}
 			run(t, w, list.Items[0].Name, 2)
-			w.forget(list.Items[0].Name) // another replica goes on
+			w.end.forget(list.Items[0].Name) // another replica goes on
 		}
 		live := &corev1.ConfigMap{}
 		if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "good"}, live); err != nil || live.Data["log"] != "x" {

@@ -127,7 +127,7 @@ func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
 			if _, left := stored(); left || calls < 10 {
 				t.Errorf("%s: after %d calls the UpdateRequest is left: %v", what, calls, left)
 			}
-			if _, left := w.progress[u.Name]; left {
+			if _, left := w.end.progress[u.Name]; left {
 				t.Errorf("%s: there is still a state of the UpdateRequest", what)
 			}
 		})

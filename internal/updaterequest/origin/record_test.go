@@ -1,4 +1,4 @@
-package ledger
+package origin
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func entry(policyName, rule, trigger, uid string) Entry {
 	}
 }
 
-func open(t *testing.T, c client.Client) *Ledger {
+func open(t *testing.T, c client.Client) *Record {
 	t.Helper()
 	l := New(Options{Client: c, Namespace: "ephor", Log: slog.New(slog.DiscardHandler)})
 	if err := l.Load(t.Context()); err != nil {
@@ -34,7 +34,7 @@ func open(t *testing.T, c client.Client) *Ledger {
 	return l
 }
 
-func store(t *testing.T, l *Ledger) {
+func store(t *testing.T, l *Record) {
 	t.Helper()
 	if err := l.Store(t.Context()); err != nil {
 		t.Fatal(err)
@@ -61,13 +61,13 @@ func TestRecord(t *testing.T) {
 	store(t, a)
 	b.Note(entry("p", "r", "z", "4")) // b has not read the entry that a stored
 	store(t, b)
-	follow := func(l *Ledger) {
+	follow := func(l *Record) {
 		for i := range Shards {
 			l.Stored(t.Context(), Name(i), "another")
 		}
 	}
 	follow(a)
-	for name, l := range map[string]*Ledger{"first": a, "second": b, "after a restart": open(t, c)} {
+	for name, l := range map[string]*Record{"first": a, "second": b, "after a restart": open(t, c)} {
 		follow(l)
 		for what, x := range map[string]struct{ got, want string }{
 			"rule":    {uids(l.OfRule(rule)), "0 1 2 4 "},
@@ -154,9 +154,9 @@ func TestSizeOfTheRecord(t *testing.T) {
 	}
 }
 
-// The nil Ledger records nothing.
+// The nil Record records nothing.
 func TestNoRecord(t *testing.T) {
-	var l *Ledger
+	var l *Record
 	l.Note(entry("p", "r", "x", "u"))
 	l.Drop("u")
 	l.Forget(Rule{})

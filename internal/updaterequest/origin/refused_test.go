@@ -1,4 +1,4 @@
-package ledger
+package origin
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func TestRecordThatMayNotBeWritten(t *testing.T) {
 	l.Note(entry("p", "r", "x", "stored"))
 	l.Note(entry("p", "r", "x", "dropped"))
 	store(t, l)
-	follow := func(l *Ledger) {
+	follow := func(l *Record) {
 		for i := range Shards {
 			l.Stored(t.Context(), Name(i), "another")
 		}
@@ -73,7 +73,7 @@ func TestRecordThatMayNotBeWritten(t *testing.T) {
 	l.Drop("dropped")
 	store(t, l)
 	follow(l)
-	has := func(l *Ledger, uid string, want bool) {
+	has := func(l *Record, uid string, want bool) {
 		t.Helper()
 		if _, ok := l.Object(uid); ok != want {
 			t.Errorf("the record has %s: %v", uid, ok)

@@ -68,7 +68,7 @@ func TestLargeObjectsAreAwaited(t *testing.T) {
 			}
 			r.OldObject.Raw, r.Object.Raw = content(x.old, "v"), content(x.object, "new")
 			for _, waited := range []time.Duration{0, secretPatience, patience - 1, patience} {
-				one := &task{u: u, RuleContext: updaterequest.Rules(&u.Spec)[0], reads: w.NewReads([]kyvernov2.ResourceSpec{trigger}), waited: waited}
+				one := &task{u: u, RuleContext: updaterequest.Rules(&u.Spec)[0], reads: w.read.reads([]kyvernov2.ResourceSpec{trigger}), waited: waited}
 				err := w.one(t.Context(), one)
 				if got := errors.As(err, &notYetError{}); got != (waited < patience) && !(got && x.operation == gone) {
 					t.Errorf("%s, %s: after %s it waits: %v (%v)", role, what, waited, got, err)
@@ -132,6 +132,7 @@ func TestUpdatesThatMayHaveNoChanges(t *testing.T) {
 				done = append(done, time.Since(began))
 				return policy.Outcome{}
 			}
+			renew(w)
 			store := time.AfterFunc(c.storedAfter, func() {
 				live.Labels = triggers
 				if err := w.Client.Update(context.WithoutCancel(t.Context()), live); err != nil {

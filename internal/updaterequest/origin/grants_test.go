@@ -1,4 +1,4 @@
-package execute
+package origin
 
 import (
 	"reflect"
@@ -8,16 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 // A kind in a variable is resolved to all served kinds that match.
 func TestKindsOf(t *testing.T) {
 	served := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"}}
 	var asked []policy.Target
-	w := &Worker{WorkerOptions: WorkerOptions{Find: func(t policy.Target) ([]schema.GroupVersionKind, error) {
+	o := &Objects{Find: func(t policy.Target) ([]schema.GroupVersionKind, error) {
 		asked = append(asked, t)
 		return served, nil
-	}}}
+	}}
 	for _, c := range []struct {
 		grant   policy.Grant
 		asked   policy.Target
@@ -31,7 +32,7 @@ func TestKindsOf(t *testing.T) {
 		{policy.Grant{APIVersion: "{{kind}}", Kind: "{{kind}}"}, policy.Target{Group: "*", Version: "*", Kind: "*"}, true},
 	} {
 		asked = nil
-		got, err := w.kindsOf(&policy.Program{}, &policy.Rule{Grants: []policy.Grant{c.grant, {APIVersion: "v1", Kind: "Pod", Source: true}}})
+		got, err := o.kindsOf(&policy.Program{}, &policy.Rule{Grants: []policy.Grant{c.grant, {APIVersion: "v1", Kind: "Pod", Source: true}}})
 		if err != nil || len(got) == 0 || got[0].guessed != c.guessed {
 			t.Errorf("%+v: %v, %v", c.grant, got, err)
 		}
@@ -62,7 +63,7 @@ func TestFits(t *testing.T) {
 		{object("ConfigMap", "any", "a-b-made"), true}, {object("ConfigMap", "any", "a"), false}, {object("Secret", "any", "a-b-made"), false},
 	} {
 		if got := Fits(rule, c.u); got != c.want {
-			t.Errorf("%s: %v", ObjectText(c.u), got)
+			t.Errorf("%s: %v", updaterequest.ObjectText(c.u), got)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package ledger
+package origin
 
 import (
 	"log/slog"
@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
@@ -36,10 +37,22 @@ type Rule struct {
 	Name string
 }
 
+// EntryFor returns the entry of an object that a rule generates for a trigger, without the object.
+func EntryFor(p *policy.Program, r *policy.Rule, trigger kyvernov2.ResourceSpec, g *policy.Generated) Entry {
+	e := Entry{Claim: ClaimFor(p, r, trigger, g.Source), FromVersion: g.SourceVersion}
+	if from := g.Source; from != nil {
+		e.From = mark.Object{APIVersion: from.APIVersion, Kind: from.Kind, Namespace: from.Namespace, Name: from.Name, UID: from.UID}
+	}
+	return e
+}
+
+// RuleOf returns the name of a rule in the record.
+func RuleOf(p *policy.Program, r *policy.Rule) Rule { return Rule{p.Identity(), r.Name} }
+
 // Rule returns the rule that generated the object.
 func (e *Entry) Rule() Rule { return Rule{updaterequest.IDOf(e.Claim), e.Claim.Rule} }
 
-// Options are the dependencies of a Ledger.
+// Options are the dependencies of a Record.
 type Options struct {
 	// Client reads without a cache; nil if nothing is stored.
 	Client client.Client
@@ -50,8 +63,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Ledger is the record of generated objects. Its methods are safe for concurrent use.
-type Ledger struct {
+// Record is the record of generated objects. Its methods are safe for concurrent use.
+type Record struct {
 	o    Options
 	wake chan struct{}
 
@@ -64,6 +77,8 @@ type Ledger struct {
 	sources   kinds // the kinds of the sources
 	full      bool
 	shards    [Shards]shard
+
+	rules rules
 }
 
 type trigger struct {
@@ -116,9 +131,9 @@ func (k kinds) of(r Rule) []schema.GroupVersionKind {
 	return out
 }
 
-// New returns an empty Ledger; Load fills it, Run stores it.
-func New(o Options) *Ledger {
-	l := &Ledger{
+// New returns an empty Record; Load fills it, Run stores it.
+func New(o Options) *Record {
+	l := &Record{
 		o: o, wake: make(chan struct{}, 1), entries: map[string]*Entry{}, byRule: index[Rule]{}, byTrigger: index[trigger]{}, bySource: index[string]{},
 		kinds: kinds{}, sources: kinds{},
 	}
@@ -129,7 +144,7 @@ func New(o Options) *Ledger {
 }
 
 // Note records an object that was generated, or that is generated according to its mark. It does not record objects without a UID.
-func (l *Ledger) Note(e Entry) {
+func (l *Record) Note(e Entry) {
 	uid := e.Object.UID
 	if l == nil || uid == "" {
 		return
@@ -155,7 +170,7 @@ func (l *Ledger) Note(e Entry) {
 }
 
 // Drop removes an object that was deleted, or that no longer belongs to a rule.
-func (l *Ledger) Drop(uid string) {
+func (l *Record) Drop(uid string) {
 	if l == nil {
 		return
 	}
@@ -171,14 +186,14 @@ func (l *Ledger) Drop(uid string) {
 }
 
 // Forget removes all objects of a rule.
-func (l *Ledger) Forget(r Rule) {
+func (l *Record) Forget(r Rule) {
 	for _, e := range l.OfRule(r) {
 		l.Drop(e.Object.UID)
 	}
 }
 
 // changed wakes the goroutines that store and follow the record.
-func (l *Ledger) changed() {
+func (l *Record) changed() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -189,7 +204,7 @@ func (l *Ledger) changed() {
 }
 
 // put adds an entry. It replaces an existing entry for the same object.
-func (l *Ledger) put(e *Entry) {
+func (l *Record) put(e *Entry) {
 	uid, rule := e.Object.UID, e.Rule()
 	l.take(uid)
 	l.entries[uid] = e
@@ -202,7 +217,7 @@ func (l *Ledger) put(e *Entry) {
 	l.sources.add(rule, e.From, 1)
 }
 
-func (l *Ledger) take(uid string) {
+func (l *Record) take(uid string) {
 	e := l.entries[uid]
 	if e == nil {
 		return
@@ -217,14 +232,14 @@ func (l *Ledger) take(uid string) {
 }
 
 // Len returns the number of entries.
-func (l *Ledger) Len() int {
+func (l *Record) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.entries)
 }
 
 // Object returns the entry of an object.
-func (l *Ledger) Object(uid string) (e Entry, ok bool) {
+func (l *Record) Object(uid string) (e Entry, ok bool) {
 	if l == nil || uid == "" {
 		return e, false
 	}
@@ -237,21 +252,21 @@ func (l *Ledger) Object(uid string) (e Entry, ok bool) {
 }
 
 // OfRule returns the entries of a rule, sorted.
-func (l *Ledger) OfRule(r Rule) []Entry {
+func (l *Record) OfRule(r Rule) []Entry {
 	return l.some(func() map[string]struct{} { return l.byRule[r] })
 }
 
 // OfTrigger returns the entries of a rule for a trigger.
-func (l *Ledger) OfTrigger(r Rule, uid string) []Entry {
+func (l *Record) OfTrigger(r Rule, uid string) []Entry {
 	return l.some(func() map[string]struct{} { return l.byTrigger[trigger{r, uid}] })
 }
 
 // OfSource returns the entries for copies of an object.
-func (l *Ledger) OfSource(uid string) []Entry {
+func (l *Record) OfSource(uid string) []Entry {
 	return l.some(func() map[string]struct{} { return l.bySource[uid] })
 }
 
-func (l *Ledger) some(of func() map[string]struct{}) []Entry {
+func (l *Record) some(of func() map[string]struct{}) []Entry {
 	if l == nil {
 		return nil
 	}
@@ -267,7 +282,7 @@ func (l *Ledger) some(of func() map[string]struct{}) []Entry {
 }
 
 // Rules returns the rules that have entries.
-func (l *Ledger) Rules() []Rule {
+func (l *Record) Rules() []Rule {
 	if l == nil {
 		return nil
 	}
@@ -281,7 +296,7 @@ func (l *Ledger) Rules() []Rule {
 }
 
 // Kinds returns the kinds of the objects of a rule.
-func (l *Ledger) Kinds(r Rule) []schema.GroupVersionKind {
+func (l *Record) Kinds(r Rule) []schema.GroupVersionKind {
 	if l == nil {
 		return nil
 	}
@@ -291,7 +306,7 @@ func (l *Ledger) Kinds(r Rule) []schema.GroupVersionKind {
 }
 
 // Sources returns the kinds of the sources that a rule copies.
-func (l *Ledger) Sources(r Rule) []schema.GroupVersionKind {
+func (l *Record) Sources(r Rule) []schema.GroupVersionKind {
 	if l == nil {
 		return nil
 	}
