@@ -2,7 +2,6 @@ package updaterequest
 
 import (
 	"encoding/json"
-	"maps"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,10 +55,5 @@ func store(u metav1.Object, held map[string]string) {
 	if err != nil {
 		return // it holds texts only
 	}
-	annotations := maps.Clone(u.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[AnnotationHeld] = string(text)
-	u.SetAnnotations(annotations)
+	annotate(u, AnnotationHeld, string(text))
 }

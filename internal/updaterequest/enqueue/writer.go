@@ -13,7 +13,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/event"
@@ -229,10 +228,7 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 		}
 		next := there.DeepCopy()
 		next.Labels, next.Spec = u.Labels, *u.Spec.DeepCopy()
-		delete(next.Annotations, updaterequest.AnnotationHeld)
-		for k, v := range u.Annotations {
-			metav1.SetMetaDataAnnotation(&next.ObjectMeta, k, v)
-		}
+		updaterequest.ReplaceNotes(next, u)
 		join(there, next)
 		if err = w.API.Update(ctx, next); err == nil {
 			return nil

@@ -176,8 +176,6 @@ type progress struct {
 	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
 	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
-	// executedFor are the versions of objects for which the other rules were executed (task.awaits).
-	executedFor map[kyvernov2.RuleContext]string
 	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
 	recorded map[digest]bool
 	written  map[kyvernov2.RuleContext]map[digest]bool
@@ -207,7 +205,7 @@ func (x *finisher) progressOf(u *kyvernov2.UpdateRequest) *progress {
 
 func newProgress() *progress {
 	return &progress{
-		done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{},
+		done: map[kyvernov2.RuleContext]bool{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{},
 	}
 }
 

@@ -75,9 +75,6 @@ const (
 	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
 	// stores or rejects the object.
 	patience = 30 * time.Second
-	// secretPatience is how long the work of an update waits at first if UpdateRequests do not contain its content (task.awaits): that of Secrets
-	// and of large objects.
-	secretPatience = 3 * time.Second
 	// policyPatience is how long the work waits for a policy that only another replica has so far, before it looks whether the policy exists.
 	// catalogPatience is how long it then waits for a policy that exists. After an outage, a watch pauses for up to a minute.
 	policyPatience, catalogPatience = 5 * time.Second, 2 * time.Minute
@@ -276,7 +273,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		if p.done[todo[i]] {
 			continue
 		}
-		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, executedFor: p.executedFor[todo[i]], hops: hops}
+		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
 		if mutates {
 			tasks[i].written = p.writtenBy(u, todo[i])
 		}
@@ -297,9 +294,6 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 			p.done[todo[i]] = true
 		case all(err, isNotYet):
 			waiting = true
-			if v := tasks[i].executesFor; v != "" {
-				p.executedFor[todo[i]] = v
-			}
 		case errors.As(err, &other):
 			elsewhere = true
 		default:
