@@ -14,11 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/names"
 )
 
 // LeaderLabel on a Lease marks that Ephor wrote its holder. Kyverno's controllers use the same Leases and do not change the label, so it
 // then does not match their names.
-const LeaderLabel = "ephor.dev/leader"
+const LeaderLabel = names.Domain + "leader"
 
 // leaderMark returns the value of LeaderLabel for a holder, whose name may be too long for a label.
 func leaderMark(identity string) string {
