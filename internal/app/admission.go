@@ -15,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
@@ -24,7 +25,6 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
@@ -50,7 +50,8 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		return err
 	}
 	var server *admission.Server
-	l := lifecycle.Phases{
+	down := p.removeOnShutdown()
+	l := controller.Process{
 		Cache: p.manager.Start,
 		Build: func(ctx context.Context) (err error) {
 			server, err = p.server(ctx, b)
@@ -58,18 +59,17 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		},
 		Serve: func(ctx context.Context) error { return server.Run(ctx, listener, p.certs.Get) },
 		Fill:  p.watch,
-		Work: func(ctx context.Context, beside func(func())) error {
+		Rows: func(ctx context.Context) ([]controller.Row, error) {
 			server.Open()
 			p.observing.ObserveChanges(p.policies)
 			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
-			p.every(ctx, beside)
-			down := p.removeOnShutdown()
 			down.begin(ctx)
-			defer down.end(ctx)
-			leading := &lifecycle.Leader{Config: b.cfg, Lease: lease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: p.leaderTasks(), Log: p.log}
-			return leading.Run(ctx)
+			return p.rows(), nil
 		},
-		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.Run, p.decisions.Run},
+		Election: b.election(f.commonFlags, e, lease),
+		After:    down.end,
+		Last:     []func(context.Context){p.work.Run, p.events.Run, p.sending.Run, p.decisions.Run},
+		Observer: b.observing.Rows(), Log: b.log,
 	}
 	defer leavePending(b, e, p.log)
 	return l.Run(ctx)
@@ -96,8 +96,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: discovery.New(resources, time.Now), conditions: newConditions(resources), asked: newAnswers(m.GetClient(), time.Now),
-		unlocked: webhookserver.Unlocked{Log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
-		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
+		unlocked: webhookserver.Unlocked{Log: log}, configured: &controller.Signal{}, observing: observing,
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: &controller.Signal{}, policiesChanged: &controller.Signal{},
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
 		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, ForceIgnore: f.forceIgnore,
@@ -139,7 +139,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p.installation = &webhookserver.Installation{
 		Role:      p.env.role,
 		Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: p.events, Controller: event.AdmissionController, Log: log,
-		Leaving: lifecycle.NewTrigger(),
+		Leaving: &controller.Signal{},
 	}
 	return p, nil
 }

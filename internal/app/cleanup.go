@@ -25,12 +25,12 @@ import (
 	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/failopen"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/ttl"
@@ -59,7 +59,7 @@ type cleanup struct {
 	globals    *globals
 	server     *admission.Server
 	ring       *ring.Ring
-	standby    lifecycle.Task
+	standby    controller.Row
 	catalog    *catalog.Catalog
 	policies   *cleanupctl.Controller
 	ttl        *ttl.Manager
@@ -99,21 +99,19 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c.certs.Events, c.paths.Events = c.events, c.events
 	c.webhooks = newCleanupWebhooks(c)
 	b.observing.ObserveCertificates(&c.certs.Keeper)
-	l := lifecycle.Phases{
+	l := controller.Process{
 		Cache: m.Start,
 		Build: func(ctx context.Context) error { return c.build(ctx, b) },
 		Serve: func(ctx context.Context) error { return c.server.Run(ctx, listener, c.certs.Get) },
 		Fill:  c.watch,
-		Work: func(ctx context.Context, beside func(func())) error {
+		Rows: func(context.Context) ([]controller.Row, error) {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range append(c.shared(), b.observing.Counted(c.certs.Watch()), b.observing.Counted(c.paths.Watch()), b.observing.Counted(missingKinds(c.intake, lifecycle.NewTrigger()))) {
-				beside(func() { t.Run(ctx, c.log) })
-			}
-			leading := &lifecycle.Leader{Config: b.cfg, Lease: cleanupLease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: c.leaderTasks(), Log: c.log}
-			return leading.Run(ctx)
+			return c.rows(), nil
 		},
-		Last: []func(context.Context){c.events.Run},
+		Election: b.election(f.commonFlags, e, cleanupLease),
+		Last:     []func(context.Context){c.events.Run},
+		Observer: b.observing.Rows(), Log: b.log,
 	}
 	return l.Run(ctx)
 }
@@ -148,24 +146,11 @@ func (c *cleanup) ready() error {
 	return nil
 }
 
-// shared returns the tasks that every replica runs for its share of the work. They count their rounds themselves.
-func (c *cleanup) shared() []lifecycle.Task {
-	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run), c.unexempted.Task()}
-}
-
-// leaderTasks returns the controllers that only one replica runs.
-func (c *cleanup) leaderTasks() []lifecycle.Task {
-	tasks := append(c.certs.LeaderTasks(), c.paths.Term(), lifecycle.Task{Name: "cleanup-webhooks", Wake: c.webhooks.wake, Once: c.webhooks.once})
-	if grace := c.flags.grace(); grace > 0 {
-		watch := &failopen.Watch{
-			Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
-			Lease:      client.ObjectKey{Namespace: c.env.namespace, Name: admission.HeartbeatLease},
-			Annotation: admission.HeartbeatAnnotation, Grace: grace, Now: time.Now, Log: c.log, Events: c.events,
-		}
-		tasks = append(tasks, lifecycle.Task{Name: "dead-man", Wake: lifecycle.NewTrigger(), Once: watch.Once})
+// deadMan returns the watch over the admission controller, after whose silence webhooks fail open.
+func (c *cleanup) deadMan(grace time.Duration) *failopen.Watch {
+	return &failopen.Watch{
+		Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
+		Lease:      client.ObjectKey{Namespace: c.env.namespace, Name: admission.HeartbeatLease},
+		Annotation: admission.HeartbeatAnnotation, Grace: grace, Now: time.Now, Log: c.log, Events: c.events,
 	}
-	for i := range tasks {
-		tasks[i] = c.observing.Counted(tasks[i])
-	}
-	return tasks
 }

@@ -19,7 +19,6 @@ import (
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/ttl"
@@ -119,12 +118,4 @@ func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason 
 		return false, "", fmt.Errorf("check our rights: %w", err)
 	}
 	return review.Status.Allowed, review.Status.Reason, nil
-}
-
-// endless returns a task for a function that runs until it is stopped.
-func endless(name string, run func(context.Context)) lifecycle.Task {
-	return lifecycle.Task{Name: name, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
-		run(ctx)
-		return 0, ctx.Err()
-	}}
 }

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
@@ -22,7 +22,7 @@ import (
 // cleanupWebhooks reconciles the webhook configurations of the cleanup controller.
 type cleanupWebhooks struct {
 	*cleanup
-	wake         lifecycle.Trigger
+	wake         *controller.Signal
 	installation *webhookserver.Installation
 	unlocked     webhookserver.Unlocked
 	apply        *webhookconf.Reconciler
@@ -32,11 +32,11 @@ type cleanupWebhooks struct {
 func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	m := c.manager
 	w := &cleanupWebhooks{
-		cleanup: c, wake: lifecycle.NewTrigger(), unlocked: webhookserver.Unlocked{Log: c.log},
+		cleanup: c, wake: &controller.Signal{}, unlocked: webhookserver.Unlocked{Log: c.log},
 		installation: &webhookserver.Installation{
 			Role:      c.env.role,
 			Namespace: c.env.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: c.events, Controller: event.CleanupController, Log: c.log,
-			Leaving: lifecycle.NewTrigger(),
+			Leaving: &controller.Signal{},
 		},
 		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true,
 			Hold: webhookserver.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: c.env.namespace, Name: c.env.configMap})},

@@ -19,11 +19,11 @@ import (
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/status"
@@ -49,7 +49,7 @@ type process struct {
 	sending   *results.Sending // sends results; nil if none are sent
 	decisions *decision.Feed   // nil if decisions are not recorded
 	// renewSender renews the certificate with which decisions are sent; nil if they are not sent.
-	renewSender *lifecycle.Task
+	renewSender *controller.Row
 	// installation removes the webhook configurations when the namespace is deleted.
 	installation *webhookserver.Installation
 	policies     *intake.Policies
@@ -65,14 +65,12 @@ type process struct {
 	intake    *intake.Kinds
 	// kindsDefined is fired when a custom kind is added or removed. policiesChanged is fired after each event for a policy, and after
 	// other changes that affect the webhook configurations.
-	kindsDefined, policiesChanged lifecycle.Trigger
+	kindsDefined, policiesChanged *controller.Signal
 
-	wakeBindings lifecycle.Trigger
-	// nativeChanged is fired when policies or exceptions change.
-	nativeChanged lifecycle.Trigger
-	filled        atomic.Bool // caches are filled and all policies compiled
-	rolesWanted   atomic.Bool // a policy uses roles
-	rolesKnown    atomic.Bool // the bindings are indexed
+	configured  *controller.Signal // fired after each event for the settings
+	filled      atomic.Bool        // caches are filled and all policies compiled
+	rolesWanted atomic.Bool        // a policy uses roles
+	rolesKnown  atomic.Bool        // the bindings are indexed
 }
 
 // ready returns the reason why this replica cannot serve yet. It does not depend on other replicas.
@@ -166,41 +164,11 @@ func (p *process) loadSettings(obj any) {
 	s.Webhook.MatchConditions = usable // the settings are not shared yet
 	p.settings.Set(s)
 	p.observing.Configured()
-	p.wakeBindings.Fire()
+	p.configured.Fire()
 	p.policiesChanged.Fire()
 }
 
-// every starts the tasks that every replica runs.
-func (p *process) every(ctx context.Context, beside func(func())) {
-	beside(func() {
-		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
-			p.observing.Metrics.Forget()
-			p.wakeBindings.Fire()
-			p.nativeChanged.Fire()
-		})
-	})
-	if p.sending != nil {
-		beside(func() { p.sending.Follow(ctx) })
-	}
-	tasks := []lifecycle.Task{
-		{Name: "role-bindings", Wake: p.wakeBindings, Once: p.watchBindings},
-		p.certs.Watch(),
-		p.paths.Watch(),
-		missingKinds(p.intake, p.kindsDefined),
-		p.exceeded.Task(),
-		p.unexempted.Task(),
-		{Name: "installation", Wake: p.installation.Leaving, Once: p.installation.Remove},
-	}
-	if p.renewSender != nil {
-		tasks = append(tasks, *p.renewSender)
-	}
-	for _, t := range tasks {
-		t = p.observing.Counted(t)
-		beside(func() { t.Run(ctx, p.log) })
-	}
-}
-
-// removeOnShutdown returns the task that removes the configurations when no replica remains.
+// removeOnShutdown returns the part that removes the configurations when no replica remains.
 func (p *process) removeOnShutdown() *removeOnShutdown {
 	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
 	if p.flags.ServerIP == "" {
@@ -231,8 +199,8 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// leaderTasks returns the controllers that only one replica runs.
-func (p *process) leaderTasks() []lifecycle.Task {
+// webhookReconciler returns what writes the webhook configurations and the status of policies.
+func (p *process) webhookReconciler() *webhookReconciler {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &webhookReconciler{
 		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, conditions: p.conditions, reader: m.GetCache(),
@@ -253,22 +221,15 @@ func (p *process) leaderTasks() []lifecycle.Task {
 	}
 	follow.offenders = &webhookconf.Offenders{Reconciler: follow.apply, Now: time.Now}
 	p.observing.Metrics.LeftOut(follow.leftOutNow)
-	tasks := []lifecycle.Task{
-		p.paths.Term(),
-		{Name: "webhooks", Wake: p.policiesChanged, Once: follow.once},
-		{Name: "heartbeat", Wake: lifecycle.NewTrigger(), Once: p.heartbeat.Once},
-		{Name: telemetry.GlobalsName, Wake: p.globals.changed, Once: p.globals.writeStatus(follow.status)},
-	}
-	native := &admissionPolicies{
-		off:      map[*vapgen.Native]bool{vapgen.Validating: !f.generateNative},
+	return follow
+}
+
+// nativeReconciler returns what generates policies of the API server.
+func (p *process) nativeReconciler(follow *webhookReconciler) *admissionPolicies {
+	return &admissionPolicies{
+		off:      map[*vapgen.Native]bool{vapgen.Validating: !p.flags.generateNative},
 		policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,
 		configured: follow.configured, settled: map[*vapgen.Native]bool{},
-		apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
+		apply: &vapgen.Reconciler{Client: p.manager.GetClient(), Reader: p.manager.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
 	}
-	tasks = append(tasks, lifecycle.Task{Name: "admissionpolicy-generator", Wake: p.nativeChanged, Once: native.once})
-	tasks = append(tasks, p.certs.LeaderTasks()...)
-	for i := range tasks {
-		tasks[i] = p.observing.Counted(tasks[i])
-	}
-	return tasks
 }
