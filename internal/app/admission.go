@@ -12,9 +12,10 @@ import (
 
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/diag"
@@ -95,8 +96,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		discovery: discovery.New(resources, time.Now), conditions: newConditions(resources), asked: newAnswers(m.GetClient(), time.Now),
-		unlocked: webhookserver.Unlocked{Log: log}, configured: &controller.Signal{}, observing: observing,
+		discovery: discovery.New(resources, time.Now), conditions: webhooks.NewConditions(resources), asked: webhooks.NewAnswers(m.GetClient(), time.Now),
+		unlocked: serving.Unlocked{Log: log}, configured: &controller.Signal{}, observing: observing,
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: &controller.Signal{}, policiesChanged: &controller.Signal{},
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
@@ -104,12 +105,12 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
 	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
-	p.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
+	p.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
-	p.paths = webhookserver.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
+	p.paths = serving.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
 	p.paths.Changed, p.paths.Ours = p.policiesChanged.Fire, p.certs.Ours
-	webhookserver.WarnOpen(f.Paths, f.serving.clientCA, log)
-	p.heartbeat = &webhookserver.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: log, Changed: p.policiesChanged.Fire, Missed: p.paths.Failed}
+	serving.WarnOpen(f.Paths, f.serving.clientCA, log)
+	p.heartbeat = &serving.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: log, Changed: p.policiesChanged.Fire, Missed: p.paths.Failed}
 	observing.ObservePolicies(p.policies)
 	observing.ObserveCertificates(&p.certs.Keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: p.discovery}
@@ -136,7 +137,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		return nil, err
 	}
 	p.certs.Events, p.paths.Events = p.events, p.events
-	p.installation = &webhookserver.Installation{
+	p.installation = &serving.Installation{
 		Role:      p.env.role,
 		Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: p.events, Controller: event.AdmissionController, Log: log,
 		Leaving: &controller.Signal{},

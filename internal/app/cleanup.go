@@ -22,9 +22,10 @@ import (
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/app/telemetry"
-	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
@@ -48,21 +49,19 @@ type cleanup struct {
 	log       *slog.Logger
 	manager   manager.Manager
 	settings  *settings.Store
-	certs     *webhookserver.Certificates
-	paths     *webhookserver.Paths
+	certs     *serving.Certificates
+	paths     *serving.Paths
 	events    *event.Queue
 	observing *telemetry.Telemetry
-	webhooks  *cleanupWebhooks
+	webhooks  *webhooks.Cleanup
 	discovery *discovery.Discovery
-	// conditions checks match conditions.
-	conditions *webhookconf.Conditions
-	globals    *globals
-	server     *admission.Server
-	ring       *ring.Ring
-	standby    controller.Row
-	catalog    *catalog.Catalog
-	policies   *cleanupctl.Controller
-	ttl        *ttl.Manager
+	globals   *globals
+	server    *admission.Server
+	ring      *ring.Ring
+	standby   controller.Row
+	catalog   *catalog.Catalog
+	policies  *cleanupctl.Controller
+	ttl       *ttl.Manager
 
 	unexempted *results.ExceptionErrors
 	intake     *intake.Kinds
@@ -88,16 +87,16 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	}
 	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
-	c.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
+	c.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
 	// The cleanup controller does not check client certificates, so its paths are secret unless the operator disables that.
-	c.paths = webhookserver.NewPaths(f.Flags, f.Paths.Secret != webhookserver.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
+	c.paths = serving.NewPaths(f.Flags, f.Paths.Secret != serving.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
 	c.paths.Ours = c.certs.Ours
-	webhookserver.WarnOpen(f.Paths, "", b.log)
+	serving.WarnOpen(f.Paths, "", b.log)
 	if c.events, err = results.NewEvents(b.cfg, f.events, c.settings, b.observing.Metrics, b.log); err != nil {
 		return err
 	}
 	c.certs.Events, c.paths.Events = c.events, c.events
-	c.webhooks = newCleanupWebhooks(c)
+	c.webhooks = c.webhookReconciler()
 	b.observing.ObserveCertificates(&c.certs.Keeper)
 	l := controller.Process{
 		Cache: m.Start,
@@ -118,7 +117,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
-	all := append(c.webhooks.watched(),
+	all := append(c.webhooks.Watches(),
 		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
 		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
 	)
@@ -152,5 +151,24 @@ func (c *cleanup) deadMan(grace time.Duration) *failopen.Watch {
 		Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
 		Lease:      client.ObjectKey{Namespace: c.env.namespace, Name: admission.HeartbeatLease},
 		Annotation: admission.HeartbeatAnnotation, Grace: grace, Now: time.Now, Log: c.log, Events: c.events,
+	}
+}
+
+// webhookReconciler returns what writes the webhook configurations of the cleanup controller.
+func (c *cleanup) webhookReconciler() *webhooks.Cleanup {
+	e, m, changed := c.env, c.manager, &controller.Signal{}
+	c.certs.Changed, c.paths.Changed = changed.Fire, changed.Fire
+	return &webhooks.Cleanup{
+		Changed: changed, Certs: c.certs, Paths: c.paths, Settings: c.settings, Unlocked: serving.Unlocked{Log: c.log},
+		ConfigMap: e.configMap, Configured: c.observing.Configured, Log: c.log,
+		Options: webhookconf.Options{Namespace: e.namespace, Service: e.service, ServicePort: c.flags.ServicePort, ServerIP: c.flags.ServerIP},
+		Installation: &serving.Installation{
+			Role: e.role, Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: c.events, Controller: event.CleanupController, Log: c.log,
+			Leaving: &controller.Signal{},
+		},
+		Apply: &webhookconf.Reconciler{
+			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true,
+			Hold: serving.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
+		},
 	}
 }

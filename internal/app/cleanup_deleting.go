@@ -15,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/app/results"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
@@ -44,7 +45,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if err != nil {
 		return err
 	}
-	c.discovery, c.conditions = discovery.New(resources, time.Now), newConditions(resources)
+	c.discovery, c.webhooks.Conditions = discovery.New(resources, time.Now), webhooks.NewConditions(resources)
 	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: c.discovery}
 	root, globals, err := lookups{
 		namespace: c.env.namespace, calls: &f.calls, globals: f.globals, rights: m.GetClient(), cluster: cluster, events: c.events, log: c.log,

@@ -21,16 +21,15 @@ var one = controller.Singleton
 
 // rows are the rows of the admission controller: what its answers need, and the objects of the API server that make it ask us.
 func (p *process) rows() []controller.Row {
-	webhooks := p.webhookReconciler()
-	native := p.nativeReconciler(webhooks)
+	configurations := p.webhookReconciler()
 	rows := []controller.Row{
 		{Name: "policy-metrics", Sources: on(forgotten(p.catalog, p.observing))},
 		{Name: "role-bindings", Sources: on(p.catalog, p.configured), Reconcile: one(p.watchBindings)},
 		{Name: "installation", Sources: on(p.installation.Leaving), Reconcile: one(p.installation.Remove)},
-		{Name: "webhooks", Owner: controller.Leader, Sources: on(p.policiesChanged), Reconcile: one(webhooks.once)},
+		{Name: "webhooks", Owner: controller.Leader, Sources: on(p.policiesChanged), Reconcile: one(configurations.Once)},
 		{Name: "heartbeat", Owner: controller.Leader, Reconcile: one(p.heartbeat.Once)},
-		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.changed), Reconcile: one(p.globals.writeStatus(webhooks.status))},
-		{Name: "admissionpolicy-generator", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(native.once)},
+		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.changed), Reconcile: one(p.globals.writeStatus(configurations.Status))},
+		{Name: "admissionpolicy-generator", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(p.nativeReconciler(configurations).Once)},
 		p.certs.Watch(), p.paths.Watch(), p.paths.Led(),
 		missingKinds(p.intake, p.kindsDefined), p.exceeded.Row(), p.unexempted.Row(),
 	}
@@ -83,7 +82,7 @@ func (c *cleanup) rows() []controller.Row {
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
 		{Name: "cleanup-policies", Sources: on(controller.Forever(c.policies.Run))},
 		{Name: "ttl", Sources: on(controller.Forever(c.ttl.Run))},
-		{Name: "cleanup-webhooks", Owner: controller.Leader, Sources: on(c.webhooks.wake), Reconcile: one(c.webhooks.once)},
+		{Name: "cleanup-webhooks", Owner: controller.Leader, Sources: on(c.webhooks.Changed), Reconcile: one(c.webhooks.Once)},
 		c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(), missingKinds(c.intake), c.unexempted.Row(),
 	}
 	if grace := c.flags.grace(); grace > 0 {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
@@ -86,7 +86,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Option
 	if own.objects == nil {
 		own.objects = map[client.Object]cache.ByObject{}
 	}
-	own.objects[intake.DefinitionObject()] = cache.ByObject{Transform: webhookserver.OnlyIdentity}
+	own.objects[intake.DefinitionObject()] = cache.ByObject{Transform: serving.OnlyIdentity}
 	m, err := newManager(b, &f.commonFlags, e, own)
 	if err != nil {
 		return nil, err

@@ -17,14 +17,15 @@ import (
 
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/app/telemetry"
-	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/native"
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/updaterequest/enqueue"
@@ -40,10 +41,10 @@ type process struct {
 	manager   manager.Manager
 	catalog   *catalog.Catalog
 	settings  *settings.Store
-	certs     *webhookserver.Certificates
-	paths     *webhookserver.Paths
-	unlocked  webhookserver.Unlocked
-	heartbeat *webhookserver.Heartbeat
+	certs     *serving.Certificates
+	paths     *serving.Paths
+	unlocked  serving.Unlocked
+	heartbeat *serving.Heartbeat
 	events    *event.Queue
 	work      *enqueue.Writer
 	sending   *results.Sending // sends results; nil if none are sent
@@ -51,11 +52,11 @@ type process struct {
 	// renewSender renews the certificate with which decisions are sent; nil if they are not sent.
 	renewSender *controller.Row
 	// installation removes the webhook configurations when the namespace is deleted.
-	installation *webhookserver.Installation
+	installation *serving.Installation
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
 	unexempted   *results.ExceptionErrors
-	asked        *answers
+	asked        *webhooks.Answers
 	globals      *globals
 	discovery    *discovery.Discovery
 	cluster      *cluster
@@ -102,7 +103,7 @@ func (p *process) watch(ctx context.Context) error {
 	all := []intake.Watch{
 		{Object: &corev1.Secret{}, Handler: p.certs.Handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.Handler()},
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: p.installation.Handler()},
-		{Object: webhookserver.OwnerObject(), Handler: toolscache.ResourceEventHandlerFuncs{
+		{Object: serving.OwnerObject(), Handler: toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { p.rolesChanged() },
 			UpdateFunc: func(before, after any) {
 				if versionOf(before) != versionOf(after) {
@@ -135,7 +136,7 @@ func (p *process) watch(ctx context.Context) error {
 // rolesChanged checks everything again that depends on the controllers' ClusterRoles: the owner of the webhook configurations, and the
 // rights of the controllers.
 func (p *process) rolesChanged() {
-	p.asked.doubt()
+	p.asked.Doubt()
 	p.policiesChanged.Fire()
 }
 
@@ -200,36 +201,35 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 }
 
 // webhookReconciler returns what writes the webhook configurations and the status of policies.
-func (p *process) webhookReconciler() *webhookReconciler {
+func (p *process) webhookReconciler() *webhooks.Reconciler {
 	f, e, m := p.flags, p.env, p.manager
-	follow := &webhookReconciler{
-		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, conditions: p.conditions, reader: m.GetCache(),
-		certs: p.certs, paths: p.paths, unlocked: &p.unlocked, heartbeat: p.heartbeat,
-		options: webhookconf.Options{
+	apply := &webhookconf.Reconciler{
+		Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
+		Hold: serving.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
+	}
+	out := &webhooks.Reconciler{
+		Catalog: p.catalog, Policies: p.policies, Settings: p.settings, Discovery: p.discovery, Conditions: p.conditions, Reader: m.GetCache(),
+		Certs: p.certs, Paths: p.paths, Unlocked: &p.unlocked, Heartbeat: p.heartbeat, Installation: p.installation,
+		Options: webhookconf.Options{
 			Namespace: e.namespace, Service: e.service, ServicePort: f.ServicePort, ServerIP: f.ServerIP,
 			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
 			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
 		},
-		installation: p.installation,
-		apply: &webhookconf.Reconciler{
-			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
-			Hold: webhookserver.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
-		},
-		status: &status.Writer{Client: m.GetClient()}, withholds: p.flags.registry.withholds,
-		rights: &scanRights{account: f.reportsAccount, access: p.asked}, asked: p.asked, work: f.serving.backgroundAccount,
-		lacked: map[policy.ID]string{}, events: p.events, log: p.log,
+		Apply: apply, Offenders: &webhookconf.Offenders{Reconciler: apply, Now: time.Now},
+		Status: &status.Writer{Client: m.GetClient()}, Withholds: f.registry.withholds,
+		Rights: &webhooks.ScanRights{Account: f.reportsAccount, Access: p.asked}, Asked: p.asked, Work: f.serving.backgroundAccount,
+		Events: p.events, Log: p.log,
 	}
-	follow.offenders = &webhookconf.Offenders{Reconciler: follow.apply, Now: time.Now}
-	p.observing.Metrics.LeftOut(follow.leftOutNow)
-	return follow
+	p.observing.Metrics.LeftOut(out.LeftOut)
+	return out
 }
 
 // nativeReconciler returns what generates policies of the API server.
-func (p *process) nativeReconciler(follow *webhookReconciler) *admissionPolicies {
-	return &admissionPolicies{
-		off:      map[*vapgen.Native]bool{vapgen.Validating: !p.flags.generateNative},
-		policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,
-		configured: follow.configured, settled: map[*vapgen.Native]bool{},
-		apply: &vapgen.Reconciler{Client: p.manager.GetClient(), Reader: p.manager.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
+func (p *process) nativeReconciler(w *webhooks.Reconciler) *native.Reconciler {
+	m := p.manager
+	return &native.Reconciler{
+		Off:      map[*vapgen.Native]bool{vapgen.Validating: !p.flags.generateNative},
+		Policies: p.policies, Catalog: p.catalog, Resources: p.discovery, Status: w.Status, Configured: w.Configured,
+		Apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, Log: p.log,
 	}
 }
