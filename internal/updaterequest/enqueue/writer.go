@@ -80,7 +80,7 @@ func refused(err error) bool {
 type Writer struct {
 	Options
 	wake chan struct{}
-	keys [64]sync.Mutex // serializes the writes for a name
+	keys [64]chan struct{} // serialize the writes for a name: the sender of a value holds the lock
 	seed maphash.Seed
 	// failures counts the failures since nothing was waiting.
 	failures atomic.Uint64
@@ -109,7 +109,11 @@ func New(o Options) *Writer {
 	if o.Events == nil {
 		o.Events = event.Discard
 	}
-	return &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
+	w := &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
+	for i := range w.keys {
+		w.keys[i] = make(chan struct{}, 1)
+	}
+	return w
 }
 
 // Keep writes the work of a request before the request is answered. It returns soon after ctx is done. Work that is not written by then
@@ -157,19 +161,23 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 
 // keep writes one UpdateRequest, or adds it to the waiting ones. The returned error is for the requester.
 func (w *Writer) keep(ctx context.Context, p plan) error {
-	key := w.key(p.object.Name)
-	key.Lock()
-	if earlier := w.waitsFor(p.object.Name); earlier != nil && !mergeable(&earlier.Spec, &p.object.Spec) {
-		key.Unlock()
-		p.object = apart(p.object)
-		key = w.key(p.object.Name)
-		key.Lock()
+	unlock, err := w.lock(ctx, p.object.Name)
+	if err == nil {
+		if earlier := w.waitsFor(p.object.Name); earlier != nil && !mergeable(&earlier.Spec, &p.object.Spec) {
+			unlock()
+			p.object = apart(p.object)
+			unlock, err = w.lock(ctx, p.object.Name)
+		}
 	}
-	defer key.Unlock()
-	if earlier := w.take(p.object.Name); earlier != nil {
-		join(earlier.object, p.object)
+	if err == nil {
+		defer unlock()
+		if earlier := w.take(p.object.Name); earlier != nil {
+			join(earlier.object, p.object)
+		}
+		err = w.write(ctx, p.object)
+	} else {
+		p.object = alone(p.object) // another write decides what becomes of the name
 	}
-	err := w.write(ctx, p.object)
 	if err == nil {
 		if w.Observer != nil && w.Waiting() == 0 {
 			w.Observer.UpdateRequestsWaiting(0)
@@ -196,8 +204,15 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	return errors.New(text)
 }
 
-func (w *Writer) key(name string) *sync.Mutex {
-	return &w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))]
+// lock waits until no other goroutine writes the name, as long as ctx allows.
+func (w *Writer) lock(ctx context.Context, name string) (unlock func(), err error) {
+	key := w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))]
+	select {
+	case key <- struct{}{}:
+		return func() { <-key }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for an earlier write of UpdateRequest %s: %w", name, ctx.Err())
+	}
 }
 
 // write creates the UpdateRequest, or updates the existing one with the new work.
@@ -249,6 +264,13 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 func apart(u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
 	u = u.DeepCopy()
 	u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
+	return u
+}
+
+// alone returns the UpdateRequest under a name that no other request has.
+func alone(u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
+	u = u.DeepCopy()
+	u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.AdmissionRequest.UID))
 	return u
 }
 
