@@ -63,7 +63,7 @@ var floors = []struct {
 		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/impact", "internal/cli/reports", "internal/cli/decisions", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
-		"cmd/ephor", "internal/devcluster", "internal/golden", "internal/discovery/discoverytest", "internal/webhookconf/webhooktest", "internal/family/familytest", "internal/sigverify/fixture", "bench/load", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",
+		"cmd/ephor", "internal/devcluster", "internal/simulation/...", "internal/golden", "internal/discovery/discoverytest", "internal/webhookconf/webhooktest", "internal/family/familytest", "internal/sigverify/fixture", "bench/load", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",
 	}},
 }
 
