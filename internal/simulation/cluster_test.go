@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -229,9 +228,6 @@ func (c *cluster) close() {
 	c.server.Close()
 }
 
-// resources are the paths of the kinds that users write.
-var resources = map[string]string{}
-
 func pathOf(o map[string]any) (collection, name string) {
 	gv, err := schema.ParseGroupVersion(fmt.Sprint(o["apiVersion"]))
 	if err != nil {
@@ -384,5 +380,3 @@ func (l logs) Handle(_ context.Context, r slog.Record) error {
 	l.line("%s", text.String())
 	return nil
 }
-
-var _ = maps.Keys[map[string]int]

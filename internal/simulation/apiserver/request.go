@@ -28,9 +28,9 @@ type Request struct {
 	Query                             url.Values
 	Body                              []byte
 
-	ctx    context.Context
-	client *Client
-	header http.Header
+	ctx     context.Context
+	client  *Client
+	handled bool
 }
 
 // GroupResource returns the name of the resource.

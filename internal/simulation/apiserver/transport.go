@@ -160,7 +160,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		code = response.StatusCode
 		response.Request = r
 	}
-	s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name})
+	s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name, Handled: q.handled})
 	return response, err
 }
 
@@ -185,6 +185,7 @@ func (c *Client) pass(q *Request) (*http.Response, Fault, error) {
 		response = q.fail(statusError{fault.Status})
 	} else {
 		response = s.serve(q)
+		q.handled = response.StatusCode < http.StatusMultipleChoices
 	}
 	err := wait(q.ctx, fault.AnswerDelay)
 	if err == nil {
@@ -217,6 +218,8 @@ type Call struct {
 	Code    int
 	Err     error
 	Fault   string
+	// Handled: the server carried it out, although the client may have got an error instead of the answer.
+	Handled bool
 }
 
 func (c Call) String() string {
@@ -277,14 +280,24 @@ func (s *Server) Calls() []Call {
 	return s.trace.calls
 }
 
-// Busiest returns the largest number of lists or of watches of one path by one client within a minute.
-func (s *Server) Busiest() (client, source string, n int) {
+// Rate is the largest number of requests of one source within one minute.
+type Rate struct {
+	Client, Source string
+	Requests       int
+}
+
+// Rates returns the rates of lists and of watches: of each client, and each path.
+func (s *Server) Rates() (out []Rate) {
 	s.trace.mu.Lock()
 	defer s.trace.mu.Unlock()
+	most := map[Rate]int{}
 	for r, count := range s.trace.rates {
-		if count > n {
-			client, source, n = r.client, r.source, count
-		}
+		id := Rate{Client: r.client, Source: r.source}
+		most[id] = max(most[id], count)
 	}
-	return client, source, n
+	for r, n := range most {
+		r.Requests = n
+		out = append(out, r)
+	}
+	return out
 }
