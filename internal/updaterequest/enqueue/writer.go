@@ -17,6 +17,7 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
@@ -80,7 +81,7 @@ func refused(err error) bool {
 type Writer struct {
 	Options
 	wake chan struct{}
-	keys [64]chan struct{} // serialize the writes for a name: the sender of a value holds the lock
+	keys [64]lock.Lock // serialize the writes for a name
 	seed maphash.Seed
 	// failures counts the failures since nothing was waiting.
 	failures atomic.Uint64
@@ -109,11 +110,7 @@ func New(o Options) *Writer {
 	if o.Events == nil {
 		o.Events = event.Discard
 	}
-	w := &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
-	for i := range w.keys {
-		w.keys[i] = make(chan struct{}, 1)
-	}
-	return w
+	return &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
 }
 
 // Keep writes the work of a request before the request is answered. It returns soon after ctx is done. Work that is not written by then
@@ -206,13 +203,11 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 
 // lock waits until no other goroutine writes the name, as long as ctx allows.
 func (w *Writer) lock(ctx context.Context, name string) (unlock func(), err error) {
-	key := w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))]
-	select {
-	case key <- struct{}{}:
-		return func() { <-key }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for an earlier write of UpdateRequest %s: %w", name, ctx.Err())
+	unlock, err = w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))].Lock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for an earlier write of UpdateRequest %s: %w", name, err)
 	}
+	return unlock, nil
 }
 
 // write creates the UpdateRequest, or updates the existing one with the new work.
