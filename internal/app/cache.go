@@ -26,6 +26,7 @@ import (
 	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/scan"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
@@ -80,7 +81,7 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 		Metrics:                 server.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: &noDrain,
-		Cache:                   cache.Options{SyncPeriod: &f.resyncPeriod, DefaultTransform: own.transform, ByObject: objects},
+		Cache:                   cache.Options{NewInformer: listwatch.NewInformer, SyncPeriod: &f.resyncPeriod, DefaultTransform: own.transform, ByObject: objects},
 		Client:                  client.Options{Cache: &client.CacheOptions{Unstructured: false}},
 	})
 	if err != nil {
