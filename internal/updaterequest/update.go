@@ -6,12 +6,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/value"
 )
 
 // AnnotationUpdate says whether an update changes its object, for UpdateRequests that do not hold the content of both objects: those for
 // Secrets and for large objects. An update without changes is never stored, so no work may wait for it.
-const AnnotationUpdate = "ephor.dev/update"
+const AnnotationUpdate = names.Domain + "update"
 
 const unchanged, changedFrom = "unchanged", "changed from "
 

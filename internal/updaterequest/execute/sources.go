@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
@@ -49,7 +50,7 @@ type knownSource struct {
 
 // looks are the checks of one source, which run one at a time. Calls during a check share the next check.
 type looks struct {
-	reading sync.Mutex
+	reading lock.Lock
 	next    *look
 	left    int // the number of checks that have not ended
 }
@@ -116,12 +117,15 @@ func (s *sources) join(key policy.Source) (*looks, *look) {
 
 // look reads the version for all callers that share the check, so it does not end with the context of one of them.
 func (s *sources) look(ctx context.Context, key policy.Source, l *looks, mine *look) {
-	l.reading.Lock()
-	defer l.reading.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	unlock, err := l.reading.Lock(ctx) // each check has its own time
+	if err == nil {
+		defer unlock()
+	}
 	s.mu.Lock()
 	l.next = nil // later calls wait for the next check
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), versionTime)
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(key.APIVersion, key.Kind))
