@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,11 +42,8 @@ func (r *record) resource(gvr schema.GroupVersionResource) metawatch.Resource {
 	return r.metadata.Resource(gvr)
 }
 
-// run stores the objects that this replica generates, and merges the objects of other replicas.
+// run merges the objects of other replicas.
 func (r *record) run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { r.origin.Run(ctx) })
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
 	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
 	stored := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, o.ResourceVersion) }

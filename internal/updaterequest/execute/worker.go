@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
@@ -33,9 +32,8 @@ const WorkerName = "background-controller"
 type WorkerObserver interface {
 	// Evaluated is called with the outcome of each evaluation.
 	Evaluated(*policy.Outcome)
-	// Reconciled is called after each pass. Requeued is called after a failed pass, with the number of consecutive
-	// failures. Dropped is called when there will be no further pass.
-	Reconciled(controller string)
+	// Requeued is called after a failed attempt, with the number of consecutive failures. Dropped is called when there will be no further
+	// attempt.
 	Requeued(controller string, failures int)
 	Dropped(controller string)
 }
@@ -66,10 +64,10 @@ type WorkerOptions struct {
 	Reports  Reporter
 	// Share determines which part of the work belongs to this replica; nil for all of it.
 	Share Share
-	// Workers is the number of UpdateRequests that are executed in parallel.
-	Workers int
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Queue makes the row of the Worker call Reconcile for the UpdateRequest of that name. It does not block.
+	Queue func(name string)
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 const (
@@ -83,8 +81,6 @@ const (
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
 	// firstLook and longestLook are the shortest and longest pause between two checks of an object for which the work waits.
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
-	// longestError replaces longestLook if an UpdateRequest itself cannot be read or written.
-	longestError = 10 * time.Second
 	// keepFailed is how long a failed UpdateRequest is kept for inspection. It counts towards the threshold.
 	keepFailed = time.Hour
 	// maxFailed is the maximum number of failed UpdateRequests that are kept, so that there is room for new work.
@@ -105,12 +101,9 @@ type Worker struct {
 	apply   *applier
 	end     *finisher
 	report  *reporter
-
-	mu    sync.Mutex
-	queue workqueue.TypedDelayingInterface[string] // nil while the Worker does not run
 }
 
-// NewWorker returns a Worker. It does nothing until Run is called.
+// NewWorker returns a Worker. It does nothing until Reconcile is called.
 func NewWorker(o WorkerOptions) *Worker {
 	if o.Eval == nil {
 		o.Eval = engine.Eval
@@ -139,103 +132,41 @@ func NewWorker(o WorkerOptions) *Worker {
 type unobserved struct{}
 
 func (unobserved) Evaluated(*policy.Outcome) {}
-func (unobserved) Reconciled(string)         {}
 func (unobserved) Requeued(string, int)      {}
 func (unobserved) Dropped(string)            {}
 
-// Add queues the UpdateRequest of that name while the Worker runs, unless its key (KeyOf) belongs to another replica. It does not block.
+// Add queues the UpdateRequest of that name, unless its key (KeyOf) belongs to another replica.
 func (w *Worker) Add(name, key string) {
-	if key != "" && !w.Share.Holds(key) {
-		return // all UpdateRequests are checked again when the Share changes
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.queue != nil {
-		w.queue.Add(name)
+	if key == "" || w.Share.Holds(key) { // all UpdateRequests are queued again when the Share changes
+		w.Queue(name)
 	}
 }
 
 // Forget discards the state of a deleted UpdateRequest.
 func (w *Worker) Forget(name string) { w.end.forget(name) }
 
-// Run executes the existing UpdateRequests, and those that Add queues, until ctx is done.
-func (w *Worker) Run(ctx context.Context) error {
-	queue := workqueue.NewTypedDelayingQueue[string]()
-	w.mu.Lock()
-	w.queue = queue
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		w.queue = nil
-		w.mu.Unlock()
-	}()
-	var running sync.WaitGroup
-	for range max(w.Workers, 1) {
-		running.Go(func() { w.work(ctx, queue) })
+// Reconcile handles the UpdateRequest of that name once, and returns when to handle it again; 0 means not before the next event. With an empty
+// name it queues all UpdateRequests.
+func (w *Worker) Reconcile(ctx context.Context, name string) (again time.Duration, err error) {
+	if name == "" {
+		return sweepEvery, w.sweep(ctx)
 	}
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
-	changed := w.Share.Changed()
-	err := w.sweep(ctx)
-	var again <-chan time.Time
-	for err == nil && ctx.Err() == nil {
-		look := w.look
-		select {
-		case <-ctx.Done():
-			continue
-		case <-changed:
-			changed = w.Share.Changed()
-		case <-again:
-		case <-sweep.C:
-			look = w.sweep
-		}
-		again = nil
-		if err := look(ctx); err != nil && ctx.Err() == nil {
-			w.Log.Warn("UpdateRequests could not be listed", "error", err)
-			again = time.After(longestLook)
-		}
-	}
-	queue.ShutDown()
-	running.Wait()
-	return err
-}
-
-func (w *Worker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[string]) {
-	for {
-		name, shutdown := queue.Get()
-		if shutdown {
-			return
-		}
-		if ctx.Err() == nil {
-			if again := w.pass(ctx, name); again > 0 {
-				queue.AddAfter(name, again)
-			}
-		}
-		queue.Done(name)
-	}
-}
-
-// pass handles one UpdateRequest once, and returns when to handle it again; 0 means not before the next event.
-func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
-	defer w.Observer.Reconciled(WorkerName)
 	u := &kyvernov2.UpdateRequest{}
-	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
+	err = w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
 	switch {
 	case apierrors.IsNotFound(err):
 		w.end.forget(name)
-		return 0
+		return 0, nil
 	case err != nil:
-		w.Log.Warn("an UpdateRequest could not be read", "name", name, "error", err)
-		w.Observer.Requeued(WorkerName, 1)
-		return w.end.soon(name, longestError)
+		return 0, fmt.Errorf("read UpdateRequest %s: %w", name, err)
 	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
-		return 0
+		return 0, nil
 	case updaterequest.KeyOfRules(u) != "" && !w.ours(u):
-		return 0 // another replica holds its key
+		return 0, nil // another replica holds its key
 	case u.Status.State == kyvernov2.Completed:
 		return w.end.finish(ctx, u)
 	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
-		return 0
+		return 0, nil
 	}
 	p := w.end.progressOf(u)
 	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
@@ -244,13 +175,13 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return firstRetry // another replica continues
+		return 0, ctx.Err() // another replica continues
 	case failed != nil && p.separable(u, failed):
 		return w.end.separate(ctx, u, p, failed)
 	case failed != nil:
 		return w.end.failed(ctx, u, failed)
 	case waiting:
-		return p.pause(max(longestLook, w.Now().Sub(p.since)/4))
+		return p.pause(max(longestLook, w.Now().Sub(p.since)/4)), nil
 	case elsewhere:
 		return w.end.divide(ctx, u, p)
 	}
@@ -314,15 +245,6 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 // ours reports whether this replica is responsible for an UpdateRequest as a whole.
 func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
 	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
-}
-
-// look queues all UpdateRequests in which this replica may have a share.
-func (w *Worker) look(ctx context.Context) error {
-	return updaterequest.Each(ctx, w.Client, updaterequest.MetadataOf(kyvernov2.GroupVersion.WithKind("UpdateRequest")), &client.ListOptions{Namespace: w.Namespace},
-		func(o *metav1.PartialObjectMetadata) bool {
-			w.Add(o.Name, updaterequest.KeyOf(o))
-			return true
-		})
 }
 
 // sweep queues all existing UpdateRequests, and removes those of this replica that failed long ago or whose policy was deleted.

@@ -147,8 +147,10 @@ func TestOnlyConflicts(t *testing.T) {
 	} {
 		seen := &tally{}
 		w := NewWorker(WorkerOptions{Observer: seen})
-		if c.want && (w.end.failed(t.Context(), &kyvernov2.UpdateRequest{}, c.err) != firstLook || seen.again != 0) {
-			t.Errorf("%v: it counts as a failure", c.err)
+		if c.want {
+			if again, err := w.end.failed(t.Context(), &kyvernov2.UpdateRequest{}, c.err); again != firstLook || err != nil || seen.again != 0 {
+				t.Errorf("%v: it counts as a failure", c.err)
+			}
 		}
 		if got := onlyConflicts(c.err); got != c.want {
 			t.Errorf("%v: %v", c.err, got)

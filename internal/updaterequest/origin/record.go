@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,8 +66,7 @@ type Options struct {
 
 // Record is the record of generated objects. Its methods are safe for concurrent use.
 type Record struct {
-	o    Options
-	wake chan struct{}
+	o Options
 
 	mu        sync.Mutex
 	entries   map[string]*Entry // by the UID of the object
@@ -77,6 +77,7 @@ type Record struct {
 	sources   kinds // the kinds of the sources
 	full      bool
 	shards    [Shards]shard
+	since     time.Time // of the first change that is not stored; zero for none
 
 	rules rules
 }
@@ -131,10 +132,10 @@ func (k kinds) of(r Rule) []schema.GroupVersionKind {
 	return out
 }
 
-// New returns an empty Record; Load fills it, Run stores it.
+// New returns an empty Record; Load fills it, Reconcile stores it.
 func New(o Options) *Record {
 	l := &Record{
-		o: o, wake: make(chan struct{}, 1), entries: map[string]*Entry{}, byRule: index[Rule]{}, byTrigger: index[trigger]{}, bySource: index[string]{},
+		o: o, entries: map[string]*Entry{}, byRule: index[Rule]{}, byTrigger: index[trigger]{}, bySource: index[string]{},
 		kinds: kinds{}, sources: kinds{},
 	}
 	for i := range l.shards {
@@ -192,11 +193,10 @@ func (l *Record) Forget(r Rule) {
 	}
 }
 
-// changed wakes the goroutines that store and follow the record.
+// changed notes the time of the first change that is not stored.
 func (l *Record) changed() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if l.since.IsZero() {
+		l.since = time.Now()
 	}
 	if l.o.Changed != nil {
 		l.o.Changed()
