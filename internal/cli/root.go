@@ -48,7 +48,7 @@ func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Comm
 	root.SetHelpCommand(newHelp())
 	root.PersistentFlags().IntP("v", "v", 0, "log steps and their duration to standard error (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
-	root.AddCommand(apply.New(families), newVersion(), newCompletion(), testrun.New(families), jp.New(), manifests.NewCreate(), newDocs(), explain.New(families), findings.New(version), convert.New(), oci.New(), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), operate.NewPreflight(), operate.NewUninstall(), verify.New(), reports.NewReport(), reports.NewRollout(), impact.New(families), decisions.New(families), decisions.NewWhy())
+	root.AddCommand(apply.New(families), newVersion(), newCompletion(), testrun.New(families), jp.New(), manifests.NewCreate(), newDocs(), newSchema(), explain.New(families), findings.New(version), convert.New(), oci.New(), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), operate.NewPreflight(), operate.NewUninstall(), verify.New(), reports.NewReport(), reports.NewRollout(), impact.New(families), decisions.New(families), decisions.NewWhy())
 	root.AddCommand(extra...)
 	terminal.AddUsage(root)
 	return root
