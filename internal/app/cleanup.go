@@ -62,6 +62,7 @@ type cleanup struct {
 	standby    lifecycle.Task
 	catalog    *catalog.Catalog
 	policies   *cleanupctl.Controller
+	scheduled  *intake.Policies
 	ttl        *ttl.Manager
 
 	unexempted *results.ExceptionErrors
@@ -120,12 +121,12 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
+	c.scheduled = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
 	all := append(c.webhooks.watched(),
 		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
 		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
 	)
-	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
-	all = append(all, policies.Watches()...)
+	all = append(all, c.scheduled.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
 	// Objects are deleted only after the exceptions that may exempt them are cached.
 	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing)...)

@@ -91,7 +91,7 @@ func (w *cleanupWebhooks) watched() []intake.Watch {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    w.configure,
 		UpdateFunc: func(_, obj any) { w.configure(obj) },
-		DeleteFunc: func(any) { w.unlocked.Load(nil); w.settings.Set(nil); w.wake.Fire() },
+		DeleteFunc: func(any) { w.unlocked.Load(nil); w.settings.Set(nil); w.scheduled.AuditFirst(nil); w.wake.Fire() },
 	}
 	return []intake.Watch{
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: webhookserver.OwnerObject(), Handler: news},
@@ -109,6 +109,7 @@ func (w *cleanupWebhooks) configure(obj any) {
 	s, _ := settings.Parse(cm.Data)
 	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions, w.conditions) // the settings are not shared yet
 	w.settings.Set(s)
+	w.scheduled.AuditFirst(s.AuditFirst)
 	w.observing.Configured()
 	w.wake.Fire()
 }
