@@ -188,6 +188,26 @@ func TestThreatModel(t *testing.T) {
 	t.Logf("%d rows, %d without a test", len(rows), untested)
 }
 
+// The description of each field in the reference ends with a sentence.
+func TestDescriptionsEnd(t *testing.T) {
+	found := 0
+	filesOf(t, ".md", func(path, text string) {
+		if !strings.HasPrefix(filepath.ToSlash(path), "docs/reference/definitions/") || strings.HasSuffix(path, "README.md") {
+			return
+		}
+		_, fields, _ := strings.Cut(text, "| Field | Type | |\n|---|---|---|\n")
+		for line := range strings.Lines(fields) {
+			found++
+			if line = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), " |")); !strings.HasSuffix(line, ".") && !strings.HasSuffix(line, "|") {
+				t.Errorf("%s: the description has no end: %s", path, line)
+			}
+		}
+	})
+	if found < 3000 {
+		t.Errorf("only %d fields were found", found)
+	}
+}
+
 var (
 	namedFile  = regexp.MustCompile("`([\\w/]+\\.go)`")
 	namedCode  = regexp.MustCompile("`[\\w.]*\\.([A-Z]\\w*)`")
