@@ -28,6 +28,7 @@ import (
 	"ephor.invalid/ephor/internal/updaterequest"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
 	"ephor.invalid/ephor/internal/updaterequest/follow"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 // backgroundLease is the name of the background controller's lease.
@@ -111,13 +112,16 @@ func (c *background) build(ctx context.Context) error {
 	}
 	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
 	c.unexempted = results.NewExceptionErrors(c.manager.GetClient(), c.events, event.GenerateController, observing.Metrics, c.log)
+	made := &origin.Objects{Client: writer, Keys: marks.get, Record: c.record.origin, Find: c.kinds, Events: c.events, Log: c.log}
+	stored := updaterequest.StoredIn(writer)
 	c.worker = execute.NewWorker(execute.WorkerOptions{
-		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Stored: execute.StoredIn(writer), Root: root,
-		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)),
-		Events: c.events, Observer: c.exceeded.Worked(observe.Work{Metrics: observing.Metrics}), Reports: c.sending, Share: c.ring, Ledger: c.record.ledger, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Client: writer, Made: made, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Stored: stored, Root: root,
+		Conf: c.conf, Labels: c.cluster.NamespaceLabels, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)),
+		Events: c.events, Observer: c.exceeded.Worked(observe.Work{Metrics: observing.Metrics}), Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &follow.Follower{
-		Worker: c.worker, Every: c.flags.interval, Observer: observing.Metrics, Log: c.log,
+		Client: writer, Made: made, Namespace: c.env.namespace, Snapshot: c.catalog.Snapshot, Stored: stored, Rules: c.worker.Planner,
+		Every: c.flags.interval, Events: c.events, Observer: observing.Metrics, Log: c.log, Now: time.Now,
 		Threshold: func() int { return c.settings.Load().UpdateRequestThreshold },
 	}
 	observing.Metrics.Controller(execute.WorkerName)

@@ -55,6 +55,10 @@ func hashOf(p *policy.Program) Hash {
 			text(e.Key())
 			text(e.UID)
 			b = binary.AppendVarint(b, e.Generation)
+			b = binary.AppendVarint(b, int64(e.Priority)) // labels and annotations do not change the generation
+			text(e.Reason)
+			text(e.Owner)
+			b = binary.AppendVarint(b, e.Expires.Unix())
 		}
 	}
 	sum := sha256.Sum256(b)

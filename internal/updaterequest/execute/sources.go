@@ -3,7 +3,6 @@ package execute
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +13,8 @@ import (
 
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -151,10 +152,10 @@ type sourceReads struct {
 	read map[policy.Source]map[string]any // the sources that were read; without content if they were listed
 }
 
-// newSourceReads returns the reads of a task. A rule that does more than copy may read sources for other reasons, so it reads their current
+// sourceReads returns the reads of a task. A rule that does more than copy may read sources for other reasons, so it reads their current
 // state.
-func (w *Worker) newSourceReads(t *task) *sourceReads {
-	r := &sourceReads{root: w.Root, sources: w.sources, older: CopiesAll(t.rule), read: map[policy.Source]map[string]any{}}
+func (x *Planner) sourceReads(t *task) *sourceReads {
+	r := &sourceReads{root: x.root, sources: x.sources, older: origin.CopiesAll(t.rule), read: map[policy.Source]map[string]any{}}
 	if o := t.follows; o != nil {
 		r.followed = policy.Source{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 		r.content = o.Object
@@ -246,16 +247,13 @@ func (e sourceGoneError) Error() string {
 	return fmt.Sprintf("the source %s %s/%s with uid %s is deleted", e.source.Kind, e.source.Namespace, e.source.Name, e.source.UID)
 }
 
-// removeCopies deletes the copies of a source that belong to the trigger.
-func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError) error {
-	copies, err := w.Downstream(ctx, t.program, t.rule, Which{Trigger: t.Trigger, Source: types.UID(gone.source.UID)})
-	if err != nil {
-		return err
-	}
-	copies.Keep(func(c mark.Claim) bool {
-		return isFor(c, t.program.Identity(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == gone.source.UID
+// copies returns the copies of a source that belong to the trigger.
+func (x *Planner) copies(ctx context.Context, t *task, of policy.Source) ([]origin.Object, error) {
+	found, err := x.made.Of(ctx, t.program, t.rule, origin.Which{Trigger: t.Trigger, Source: types.UID(of.UID)})
+	found.Keep(func(c mark.Claim) bool {
+		return origin.IsFor(c, t.program.Identity(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == of.UID
 	})
-	return w.Remove(ctx, t.program, copies.Proved)
+	return found.Proved, err
 }
 
 // outdated reports whether a source has changed since it was read. If a source was deleted, err is a sourceGoneError.
@@ -269,7 +267,7 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		}
 		now, err := r.sources.version(ctx, source)
 		switch {
-		case missing(err):
+		case updaterequest.Missing(err):
 			r.sources.forget(source)
 			return false, sourceGoneError{from}
 		case err != nil:
@@ -287,10 +285,4 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		}
 	}
 	return changed, nil
-}
-
-// CopiesAll reports whether the rule only makes copies, which do not change with the policy. It returns false for a rule whose outputs are
-// only known after an evaluation.
-func CopiesAll(r *policy.Rule) bool {
-	return len(r.Outputs) > 0 && !slices.ContainsFunc(r.Outputs, func(o policy.Output) bool { return !o.Copy })
 }

@@ -63,11 +63,11 @@ func TestOutdatedSources(t *testing.T) {
 		Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: at} }),
 		Now:  func() time.Time { return now },
 	})
-	w.sources.client = cluster
+	w.Planner.sources.client = cluster
 	copies := &policy.Rule{Outputs: []policy.Output{{Copy: true}}}
 	read := func(r *policy.Rule) *sourceReads {
 		t.Helper()
-		reads := w.newSourceReads(&task{rule: r})
+		reads := w.Planner.sourceReads(&task{rule: r})
 		if _, err := reads.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source"); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestOutdatedSources(t *testing.T) {
 	if at.reads != 2 {
 		t.Error("a rule that does not only copy reads an old version")
 	}
-	if reads := w.newSourceReads(&task{rule: copies}); true {
+	if reads := w.Planner.sourceReads(&task{rule: copies}); true {
 		_, _ = reads.For(world.InNamespace("team")).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 		if at.reads != 3 {
 			t.Error("a cluster-wide read is handed to a namespace")
@@ -105,7 +105,7 @@ func TestOutdatedSources(t *testing.T) {
 	check(reads, false)
 
 	// A worker that handles a change reads the source once. It reads the source again for the next change.
-	follower := w.newSourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
+	follower := w.Planner.sourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
 	got, err := follower.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 	if err != nil || follower.content == nil || value.JSON(got) != value.JSON(follower.content) {
 		t.Errorf("the followed source is %v, %v", got, err)

@@ -59,7 +59,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 		}
 	}()
 	key := updaterequest.Key(t.u.Spec.Policy, t.Trigger)
-	if _, source := t.u.Labels[updaterequest.LabelSource]; source {
+	if updaterequest.OfSource(t.u) {
 		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
 	}
 	defer w.lock(key)() // for a source, each trigger is locked separately
@@ -78,7 +78,7 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 	}
 	if t.hops > policy.MaxHops {
 		err := hopError{t.u.Spec.Policy, t.Rule}
-		w.reportFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger), err)
+		w.report.failure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
 	err := w.entitled(ctx, t, execute)
@@ -118,8 +118,8 @@ func (w *Worker) withoutRule(ctx context.Context, t *task) error {
 
 // entitled executes a task if entitle allows it.
 func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
-	if _, source := t.u.Labels[updaterequest.LabelSource]; !source {
-		if ok, err := w.entitle(ctx, t); !ok {
+	if !updaterequest.OfSource(t.u) {
+		if ok, err := w.Planner.entitle(ctx, t); !ok {
 			return err
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/updaterequest/execute"
 )
 
 // recountPause is the pause between two counts while the threshold is reached.
@@ -91,7 +90,7 @@ type round struct {
 // begin returns the batches of a round. A round that failed goes on with the triggers that have no UpdateRequest yet, because the work of the
 // others may be done, and must not be done twice.
 func (f *Follower) begin(ctx context.Context, p *policy.Program, r *policy.Rule) *batches {
-	this, now := round{catalog.IDOf(p), p.UID, p.Generation, r.Name}, f.Worker.Now()
+	this, now := round{catalog.IDOf(p), p.UID, p.Generation, r.Name}, f.Now()
 	b := f.unfinished[this]
 	if b == nil || now.Sub(b.began) >= f.Every {
 		b = &batches{f: f, why: "existing", began: now}
@@ -107,10 +106,9 @@ func (f *Follower) begin(ctx context.Context, p *policy.Program, r *policy.Rule)
 // write writes an UpdateRequest for the rules. It replaces one with the same name that has failed. If one with the same name still waits, it
 // writes another one for the triggers that are not in that one.
 func (b *batches) write(rules []kyvernov2.RuleContext, name []string) error {
-	worker := b.f.Worker
 	for range updaterequest.Attempts {
-		u := worker.NewWork(b.program.Key(), updaterequest.Type(b.program.Identity(), b.rule), updaterequest.LabelValue(b.program.Name), rules, name...)
-		err := worker.Client.Create(b.ctx, u)
+		u := updaterequest.New(b.f.Namespace, b.program.Key(), updaterequest.Type(b.program.Identity(), b.rule), updaterequest.LabelValue(b.program.Name), rules, name...)
+		err := b.f.Client.Create(b.ctx, u)
 		if err == nil {
 			return nil
 		}
@@ -118,13 +116,13 @@ func (b *batches) write(rules []kyvernov2.RuleContext, name []string) error {
 			return fmt.Errorf("write UpdateRequest: %w", err)
 		}
 		there := &kyvernov2.UpdateRequest{}
-		switch err := worker.Client.Get(b.ctx, client.ObjectKeyFromObject(u), there); {
+		switch err := b.f.Client.Get(b.ctx, client.ObjectKeyFromObject(u), there); {
 		case apierrors.IsNotFound(err):
 			continue // it was executed meanwhile
 		case err != nil:
 			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, err)
 		case there.Status.State == kyvernov2.Failed:
-			err := worker.Client.Delete(b.ctx, there, client.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion})
+			err := b.f.Client.Delete(b.ctx, there, client.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion})
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return fmt.Errorf("replace UpdateRequest %s: %w", u.Name, err)
 			}
@@ -134,7 +132,7 @@ func (b *batches) write(rules []kyvernov2.RuleContext, name []string) error {
 		if len(rules) == 0 {
 			return nil
 		}
-		name = append(name, execute.NameOf(rules))
+		name = append(name, updaterequest.NameOf(rules))
 	}
 	return fmt.Errorf("write UpdateRequest: its names are in use: %s", name)
 }
@@ -159,7 +157,7 @@ func (b *batches) room() error {
 		case !b.delayed:
 			b.delayed = true
 			b.f.Log.Warn("the work for existing objects is delayed", "policy", b.program.Key(), "rule", b.rule.Name, "reason", late)
-			b.f.Worker.Events.Record(event.Event{
+			b.f.Events.Record(event.Event{
 				Regarding: event.PolicyReference(b.program), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(b.rule),
 				Note: fmt.Sprintf("policy %s/%s error: its work is delayed: %v", b.program.Key(), b.rule.Name, late),
 			})
@@ -170,7 +168,7 @@ func (b *batches) room() error {
 			return b.ctx.Err()
 		case <-time.After(recountPause):
 		}
-		if b.f.Worker.Snapshot().Get(catalog.IDOf(b.program)) != b.program {
+		if b.f.Snapshot().Get(catalog.IDOf(b.program)) != b.program {
 			return errSuperseded
 		}
 		b.f.settleMeanwhile(b.ctx)
@@ -186,7 +184,7 @@ func (f *Follower) full(ctx context.Context) error {
 	if limit <= 0 {
 		return nil
 	}
-	n, err := updaterequest.NewAPI(f.Worker.Client).Count(ctx, f.Worker.Namespace)
+	n, err := updaterequest.NewAPI(f.Client).Count(ctx, f.Namespace)
 	if err != nil {
 		return fmt.Errorf("count the UpdateRequests: %w", err)
 	}

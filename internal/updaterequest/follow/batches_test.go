@@ -11,13 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
-	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
@@ -85,6 +85,13 @@ func TestBatchesOfTwoRounds(t *testing.T) {
 	}
 }
 
+// inNamespace applies rules to the objects of the namespace n.
+type inNamespace struct{ noRules }
+
+func (inNamespace) Applies(_ context.Context, _ *policy.Program, _ *policy.Rule, u *unstructured.Unstructured) bool {
+	return u.GetNamespace() == "n"
+}
+
 // A round that fails goes on where it failed: no trigger gets work twice, although the work of the first ones is done meanwhile.
 func TestRoundThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -131,16 +138,10 @@ func TestRoundThatFails(t *testing.T) {
 			rule("a", policy.Generation{Existing: true}), rule("b", policy.Generation{Existing: true, Synchronize: true}),
 		}})
 		f := s.follower()
-		f.Worker.Find = func(policy.Target) ([]schema.GroupVersionKind, error) {
+		f.Made.Find = func(policy.Target) ([]schema.GroupVersionKind, error) {
 			return []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, nil
 		}
-		f.Worker.Conf = func() policy.Conf { return policy.Conf{} }
-		f.Worker.Eval = func(_ context.Context, in engine.Input) policy.Outcome {
-			if in.Request.Namespace != "n" {
-				return policy.Outcome{}
-			}
-			return policy.Outcome{Work: []policy.Work{{Kind: policy.WorkGenerate}}}
-		}
+		f.Rules = inNamespace{}
 		counts := func(when string, want int) {
 			t.Helper()
 			if got := len(work); got != want {
