@@ -147,7 +147,7 @@ func New(o Options) *Record {
 // Note records an object that was generated, or that is generated according to its mark. It does not record objects without a UID.
 func (l *Record) Note(e Entry) {
 	uid := e.Object.UID
-	if l == nil || uid == "" {
+	if uid == "" {
 		return
 	}
 	l.mu.Lock()
@@ -172,9 +172,6 @@ func (l *Record) Note(e Entry) {
 
 // Drop removes an object that was deleted, or that no longer belongs to a rule.
 func (l *Record) Drop(uid string) {
-	if l == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.entries[uid] == nil {
@@ -240,9 +237,6 @@ func (l *Record) Len() int {
 
 // Object returns the entry of an object.
 func (l *Record) Object(uid string) (e Entry, ok bool) {
-	if l == nil || uid == "" {
-		return e, false
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if have := l.entries[uid]; have != nil {
@@ -267,9 +261,6 @@ func (l *Record) OfSource(uid string) []Entry {
 }
 
 func (l *Record) some(of func() map[string]struct{}) []Entry {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	uids := of()
@@ -283,9 +274,6 @@ func (l *Record) some(of func() map[string]struct{}) []Entry {
 
 // Rules returns the rules that have entries.
 func (l *Record) Rules() []Rule {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]Rule, 0, len(l.byRule))
@@ -297,9 +285,6 @@ func (l *Record) Rules() []Rule {
 
 // Kinds returns the kinds of the objects of a rule.
 func (l *Record) Kinds(r Rule) []schema.GroupVersionKind {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kinds.of(r)
@@ -307,9 +292,6 @@ func (l *Record) Kinds(r Rule) []schema.GroupVersionKind {
 
 // Sources returns the kinds of the sources that a rule copies.
 func (l *Record) Sources(r Rule) []schema.GroupVersionKind {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sources.of(r)

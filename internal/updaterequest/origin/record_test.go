@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -152,16 +151,4 @@ func TestSizeOfTheRecord(t *testing.T) {
 	if err != nil || len(back) != len(stored) {
 		t.Errorf("%d entries are read again: %v", len(back), err)
 	}
-}
-
-// The nil Record records nothing.
-func TestNoRecord(t *testing.T) {
-	var l *Record
-	l.Note(entry("p", "r", "x", "u"))
-	l.Drop("u")
-	l.Forget(Rule{})
-	if _, ok := l.Object("u"); ok || l.OfRule(Rule{}) != nil || l.Rules() != nil || l.Kinds(Rule{}) != nil {
-		t.Error("it recorded something")
-	}
-	New(Options{Log: slog.New(slog.DiscardHandler)}).Stored(context.Background(), "another", "1")
 }
