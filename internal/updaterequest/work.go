@@ -2,6 +2,7 @@ package updaterequest
 
 import (
 	"cmp"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -121,4 +122,18 @@ func Controller(r *policy.Rule) string {
 		return event.MutateController
 	}
 	return event.GenerateController
+}
+
+// Parallel calls f for each number below n, at most width of them at a time, and returns when all have ended.
+func Parallel(n, width int, f func(i int)) {
+	slots := make(chan struct{}, width)
+	var running sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	running.Wait()
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
-	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/updaterequest"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -101,7 +100,9 @@ func (x *finisher) dropOldFailures(ctx context.Context, name string) {
 		u := &kyvernov2.UpdateRequest{}
 		err := x.client.Get(ctx, client.ObjectKey{Namespace: x.namespace, Name: name}, u)
 		if err == nil && u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
-			x.remove(ctx, u)
+			if _, err := x.finish(ctx, u); err != nil {
+				x.log.Warn("an UpdateRequest that failed could not be removed", "name", name, "error", err)
+			}
 		}
 	}
 }
@@ -153,23 +154,13 @@ func all(err error, f func(error) bool) bool {
 	return f(err)
 }
 
-// remove removes an UpdateRequest that failed. The next sweep repeats what fails.
-func (x *finisher) remove(ctx context.Context, u *kyvernov2.UpdateRequest) {
-	if _, err := x.finish(ctx, u); err != nil {
-		x.log.Warn("an UpdateRequest that failed could not be removed", "name", u.Name, "error", err)
+// expire removes an UpdateRequest without remaining retries if it failed long ago or its policy was deleted. The next sweep checks the others.
+func (x *finisher) expire(ctx context.Context, u *kyvernov2.UpdateRequest, policyExists bool) (again time.Duration, err error) {
+	if !policyExists || x.now().Sub(u.CreationTimestamp.Time) > keepFailed {
+		return x.finish(ctx, u)
 	}
-}
-
-// expire removes an UpdateRequest without remaining retries if it failed long ago or its policy was deleted. It remembers the others.
-func (x *finisher) expire(ctx context.Context, failed []*kyvernov2.UpdateRequest, s *catalog.Snapshot) {
-	slices.SortFunc(failed, func(a, b *kyvernov2.UpdateRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for _, u := range failed {
-		if s.Get(updaterequest.PolicyID(u.Spec.RequestType, u.Spec.Policy)) == nil || x.now().Sub(u.CreationTimestamp.Time) > keepFailed {
-			x.remove(ctx, u)
-		} else {
-			x.dropOldFailures(ctx, u.Name)
-		}
-	}
+	x.dropOldFailures(ctx, u.Name)
+	return 0, nil
 }
 
 // progress is the worker's local state of an UpdateRequest.

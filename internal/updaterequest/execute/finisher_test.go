@@ -3,11 +3,13 @@ package execute
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -144,6 +146,42 @@ func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
 			}
 			if _, left := w.end.progress[u.Name]; left {
 				t.Errorf("%s: there is still a state of the UpdateRequest", what)
+			}
+		})
+	}
+}
+
+// An UpdateRequest that failed is kept for an hour while its policy exists.
+func TestFailedUpdateRequestsExpire(t *testing.T) {
+	for name, c := range map[string]struct {
+		age    time.Duration
+		policy string
+		theirs bool
+		left   bool
+	}{
+		"new":               {age: 20 * time.Minute, policy: "p", left: true},
+		"of another":        {age: 2 * time.Hour, policy: "p", theirs: true, left: true},
+		"old":               {age: 2 * time.Hour, policy: "p"},
+		"of no policy":      {age: time.Minute, policy: "none"},
+		"requested anew":    {age: time.Minute, policy: "p"},
+		"old and requested": {age: 2 * time.Hour, policy: "p"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			trigger := configMapOf("n", "there", "u1", triggers)
+			w, _ := newMarked(t, trigger)
+			u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+			u.Spec.Policy, u.CreationTimestamp = c.policy, metav1.NewTime(time.Now().Add(-c.age))
+			u.Status = kyvernov2.UpdateRequestStatus{State: kyvernov2.Failed, ObservedGeneration: 1}
+			if strings.Contains(name, "requested") {
+				u.Status.ObservedGeneration = 0
+			}
+			stored := withRequest(t, w, interceptor.Funcs{}, u, trigger)
+			if c.theirs {
+				w.Share = &part{}
+			}
+			again, err := w.Reconcile(t.Context(), u.Name)
+			if _, left := stored(); err != nil || left != c.left || again != 0 {
+				t.Errorf("%s: it is left: %v, and handled again after %s, %v", name, left, again, err)
 			}
 		})
 	}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
@@ -166,7 +166,10 @@ func (w *Worker) Reconcile(ctx context.Context, name string) (again time.Duratio
 	case u.Status.State == kyvernov2.Completed:
 		return w.end.finish(ctx, u)
 	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
-		return 0, nil
+		if !w.ours(u) {
+			return 0, nil
+		}
+		return w.end.expire(ctx, u, w.Snapshot().Get(updaterequest.PolicyID(u.Spec.RequestType, u.Spec.Policy)) != nil)
 	}
 	p := w.end.progressOf(u)
 	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
@@ -193,29 +196,26 @@ func (w *Worker) Reconcile(ctx context.Context, name string) (again time.Duratio
 func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (waiting, elsewhere bool, failed error) {
 	todo := updaterequest.Rules(&u.Spec)
 	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))
-	slots := make(chan struct{}, parallel)
-	var running sync.WaitGroup
 	waited, hops := w.Now().Sub(p.since), w.read.hops(u)
 	triggers := make([]kyvernov2.ResourceSpec, len(todo))
 	for i := range todo {
 		triggers[i] = todo[i].Trigger
 	}
 	reads, mutates := w.read.reads(triggers), updaterequest.Mutates(u.Spec.RequestType)
-	for i := range todo {
-		if p.done[todo[i]] {
+	for i, r := range todo {
+		if p.done[r] {
 			continue
 		}
-		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
+		tasks[i] = &task{u: u, RuleContext: r, reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
 		if mutates {
-			tasks[i].written = p.writtenBy(u, todo[i])
+			tasks[i].written = p.writtenBy(u, r)
 		}
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = w.one(ctx, tasks[i])
-		})
 	}
-	running.Wait()
+	updaterequest.Parallel(len(todo), parallel, func(i int) {
+		if tasks[i] != nil {
+			errs[i] = w.one(ctx, tasks[i])
+		}
+	})
 	var failures []error
 	var lapsed []kyvernov2.RuleContext
 	p.failing = nil
@@ -247,18 +247,11 @@ func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
 	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
 }
 
-// sweep queues all existing UpdateRequests, and removes those of this replica that failed long ago or whose policy was deleted.
+// sweep queues all UpdateRequests in which this replica may have a share.
 func (w *Worker) sweep(ctx context.Context) error {
-	var failed []*kyvernov2.UpdateRequest
-	err := updaterequest.Each(ctx, w.Client, &kyvernov2.UpdateRequestList{}, &client.ListOptions{Namespace: w.Namespace}, func(u *kyvernov2.UpdateRequest) bool {
-		switch {
-		case u.Status.State != kyvernov2.Failed || u.Status.ObservedGeneration != u.Generation:
-			w.Add(u.Name, updaterequest.KeyOfRules(u))
-		case w.ours(u):
-			failed = append(failed, u)
-		}
+	kind := updaterequest.MetadataOf(kyvernov2.GroupVersion.WithKind("UpdateRequest"))
+	return updaterequest.Each(ctx, w.Client, kind, &client.ListOptions{Namespace: w.Namespace}, func(o *metav1.PartialObjectMetadata) bool {
+		w.Add(o.Name, updaterequest.KeyOf(o))
 		return true
 	})
-	w.end.expire(ctx, failed, w.Snapshot())
-	return err
 }

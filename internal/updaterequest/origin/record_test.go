@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -150,5 +151,20 @@ func TestSizeOfTheRecord(t *testing.T) {
 	back, err := decode(content)
 	if err != nil || len(back) != len(stored) {
 		t.Errorf("%d entries are read again: %v", len(back), err)
+	}
+}
+
+// What was generated until the end is stored at the end.
+func TestRecordIsStoredAtTheEnd(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	l := open(t, c)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.End(ctx); close(ended) }()
+	l.Note(entry("p", "r", "x", "late"))
+	stop()
+	<-ended
+	if n := open(t, c).Len(); n != 1 {
+		t.Errorf("%d entries are stored", n)
 	}
 }
