@@ -81,11 +81,13 @@ func (in *installation) wants(label, text string) {
 	})
 }
 
-// version120 lets the Deployment of the admission controller name the image of Kyverno 1.20.
+// version120 creates the Deployment of the admission controller with the image of Kyverno 1.20. Its Pod finds no node.
 func (in *installation) version120() {
 	in.t.Helper()
-	in.kubectl(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: kyverno-admission-controller, namespace: kyverno, labels: {app.kubernetes.io/part-of: kyverno}},
-spec: {replicas: 0, selector: {matchLabels: {a: kyverno}}, template: {metadata: {labels: {a: kyverno}}, spec: {containers: [{name: kyverno, image: "kyverno/kyverno:v1.20.0"}]}}}}`, "replace", "--force", "-f", "-")
+	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: kyverno-admission-controller, namespace: kyverno, labels: {app.kubernetes.io/part-of: kyverno}},
+spec: {replicas: 1, selector: {matchLabels: {a: kyverno}}, template: {metadata: {labels: {a: kyverno}}, spec: {containers: [{name: kyverno, image: "kyverno/kyverno:v1.20.0"}]}}}}`
+	in.kubectl(deployment, "apply", "-f", "-")
+	in.t.Cleanup(func() { in.kubectl(deployment, "delete", "-f", "-") })
 }
 
 // legacyFindings returns the objects of preflight's findings about 1.20, and the messages, by code and severity.
