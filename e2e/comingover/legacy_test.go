@@ -190,6 +190,11 @@ func TestInertPolicies(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, all)
 		}
 	}
+	for name, action := range map[string]string{"deny-7": "Enforce", "deny-6": "Audit"} {
+		if out, all, _ := in.ephorCommand("rollout", name); !strings.HasPrefix(out, "Policy "+name+" ("+action+")\n") {
+			t.Errorf("rollout: %s", all)
+		}
+	}
 	in.wants("deny-7", "deny-7 is not allowed")
 	in.wants("change-8", "it was changed")
 	in.kubectl(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: trigger, namespace: shop, labels: {make: "yes"}}}`, "apply", "-f", "-")
