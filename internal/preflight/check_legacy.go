@@ -122,9 +122,9 @@ func (s *state) kyverno(ctx context.Context) (*appsv1.Deployment, error) {
 				return nil, nil
 			}
 		}
-		// An image without a version: the chart of the release has one.
-		if s.release != nil && s.release.Chart.Metadata.Name != ownChart {
-			if v, err := version.ParseGeneric(s.release.Chart.Metadata.Version); err == nil && v.AtLeast(firstChartWithoutClassic) {
+		// An image without a version: the chart that rendered the Deployment has one, also without a release of Helm.
+		if chart, ok := strings.CutPrefix(d.Labels["helm.sh/chart"], "kyverno-"); ok {
+			if v, err := version.ParseGeneric(chart); err == nil && v.AtLeast(firstChartWithoutClassic) {
 				return d, nil
 			}
 		}
