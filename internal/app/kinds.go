@@ -8,12 +8,13 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 // lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.
-func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *telemetry.Telemetry) []intake.Watch {
+func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, s *settings.Store, o *telemetry.Telemetry) []intake.Watch {
 	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
-	return append(all, excepted(f, &intake.Exceptions{Catalog: c}, o)...)
+	return append(all, excepted(f, &intake.Exceptions{Catalog: c, WarnDays: func() int { return s.Load().Exceptions.WarnDays }}, o)...)
 }
 
 // excepted returns the kinds of exceptions, if they are enabled.

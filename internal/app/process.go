@@ -117,7 +117,7 @@ func (p *process) watch(ctx context.Context) error {
 		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
 	all = append(all, p.observing.TakenAll(telemetry.PoliciesName, p.policies.Watches())...)
-	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.catalog, p.observing)...)
+	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.catalog, p.settings, p.observing)...)
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}
@@ -267,6 +267,10 @@ func (p *process) leaderTasks() []lifecycle.Task {
 	}
 	tasks = append(tasks, lifecycle.Task{Name: "admissionpolicy-generator", Wake: p.nativeChanged, Once: native.once})
 	tasks = append(tasks, p.certs.LeaderTasks()...)
+	if p.flags.exceptions.on() {
+		p.observing.Metrics.Exceptions(func() map[string]int { return exceptionStates(p.catalog.Snapshot()) })
+		tasks = append(tasks, p.exceptionsEnding())
+	}
 	for i := range tasks {
 		tasks[i] = p.observing.Counted(tasks[i])
 	}

@@ -25,13 +25,15 @@ type Exceptions struct {
 	KeepMistaken bool
 	// Accepts reports whether exceptions in the namespace take effect.
 	Accepts func(namespace string) bool
-	Catalog *catalog.Catalog
-	Log     *slog.Logger
-	Now     func() time.Time
+	// WarnDays returns the number of days before its end from which an exception ends soon; nil for none.
+	WarnDays func() int
+	Catalog  *catalog.Catalog
+	Log      *slog.Logger
+	Now      func() time.Time
 
 	mu sync.Mutex
 	// expiring are the exceptions in the catalog that have an expiry.
-	expiring map[policy.ExceptionID]time.Time
+	expiring map[policy.ExceptionID]ending
 	timer    *time.Timer // runs expire at due; nil until an exception has an expiry
 	due      time.Time   // zero while no timer runs
 }

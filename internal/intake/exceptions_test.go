@@ -230,3 +230,36 @@ func testExpired(t *testing.T, group, version string) {
 		expect("for a minute", "never")
 	})
 }
+
+// An exception that ends soon is marked, from the days of the settings on.
+func TestExceptionsThatEndSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, days := catalog.New(), 0
+		x := &Exceptions{Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now, WarnDays: func() int { return days }}
+		e := &policy.Exception{Name: "e", Expires: time.Now().Add(48 * time.Hour)}
+		expect := func(what string, soon bool) {
+			t.Helper()
+			synctest.Wait()
+			if list := c.Snapshot().Exceptions(); len(list) != 1 || list[0].EndsSoon != soon {
+				t.Errorf("%s: %v, want ends soon %v", what, list, soon)
+			}
+		}
+		x.set(e.ID(), e)
+		expect("without days", false)
+		days = 1
+		time.Sleep(2 * time.Minute)
+		expect("two days before", false)
+		time.Sleep(24 * time.Hour)
+		expect("a day before", true)
+		days = 0
+		time.Sleep(2 * time.Minute)
+		expect("the settings have no days any more", false)
+		days = 3
+		x.set(e.ID(), e)
+		expect("set again", true)
+		time.Sleep(24 * time.Hour)
+		if list := c.Snapshot().Exceptions(); len(list) > 0 {
+			t.Errorf("after its end: %v", list)
+		}
+	})
+}

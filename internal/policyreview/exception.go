@@ -58,6 +58,9 @@ func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 		}
 		return Answer{Message: refusal(mistakes)}
 	}
+	if text := v.unmet(req, object, e); text != "" {
+		return Answer{Message: text}
+	}
 	res := Answer{Allowed: true}
 	if w := v.Exceptions.warning(req.Namespace); w != "" {
 		res.Warnings = append(res.Warnings, w)

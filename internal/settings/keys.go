@@ -121,6 +121,10 @@ var keys = []Key{
 			s.ExpandData = names
 			return nil
 		}},
+	{"exceptions", "JSON object with `warnDays`, `compare`, `requiredAnnotations`, `maxDays`, `users`, `groups` and `message`", "`{}`",
+		"What the installation requires of PolicyExceptions: annotations, an end at most `maxDays` after a change, and who may write them (`users` and `groups`, with wildcards). `message` is added to a refusal. " +
+			"`warnDays` before its end, an exception is reported as ending. With `compare`, scans also evaluate exempt objects without exceptions.",
+		func(s *Settings, v string) error { return parseExceptions(&s.Exceptions, v) }},
 }
 
 // readers maps keys to their readers.

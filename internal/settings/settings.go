@@ -29,6 +29,9 @@ type Settings struct {
 	// ExpandData names the cluster policies in which variables inside data are evaluated; nil for none.
 	ExpandData map[string]bool
 
+	// Exceptions holds what the installation requires of exceptions.
+	Exceptions Exceptions
+
 	filters filters
 	users   users
 }

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lifecycle"
+)
+
+// exceptionStates counts the exceptions of a snapshot by their state, for metrics.
+func exceptionStates(s *catalog.Snapshot) map[string]int {
+	out := map[string]int{"in_force": 0, "ends_soon": 0}
+	for _, e := range s.Exceptions() {
+		if e.EndsSoon {
+			out["ends_soon"]++
+		} else {
+			out["in_force"]++
+		}
+	}
+	return out
+}
+
+// exceptionsEnding returns the task that writes an event about each exception that ends soon, once in the life of a leader.
+func (p *process) exceptionsEnding() lifecycle.Task {
+	type end struct {
+		uid string
+		at  time.Time
+	}
+	noted := map[end]bool{}
+	once := func(context.Context) (time.Duration, error) {
+		ending := map[end]bool{}
+		for _, e := range p.catalog.Snapshot().Exceptions() {
+			key := end{e.UID, e.Expires}
+			if !e.EndsSoon {
+				continue
+			}
+			if ending[key] = true; noted[key] {
+				continue
+			}
+			p.events.Record(event.Event{
+				Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionEnding", Action: event.None, Controller: event.AdmissionController,
+				Note: "the exception ends at " + e.Expires.UTC().Format(time.RFC3339) + "; after that its objects are not exempt",
+			})
+		}
+		noted = ending
+		return time.Minute, nil
+	}
+	return lifecycle.Task{Name: "exceptions-ending", Wake: lifecycle.NewTrigger(), Once: once}
+}
