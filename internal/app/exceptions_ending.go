@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
-	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // exceptionStates counts the exceptions of a snapshot by their state, for metrics.
@@ -22,8 +22,8 @@ func exceptionStates(s *catalog.Snapshot) map[string]int {
 	return out
 }
 
-// exceptionsEnding returns the task that writes an event about each exception that ends soon, once in the life of a leader.
-func (p *process) exceptionsEnding() lifecycle.Task {
+// exceptionsEnding returns the row that writes an event about each exception that ends soon, once in the life of a leader.
+func (p *process) exceptionsEnding() controller.Row {
 	type end struct {
 		uid string
 		at  time.Time
@@ -47,5 +47,5 @@ func (p *process) exceptionsEnding() lifecycle.Task {
 		noted = ending
 		return time.Minute, nil
 	}
-	return lifecycle.Task{Name: "exceptions-ending", Wake: lifecycle.NewTrigger(), Once: once}
+	return controller.Row{Name: "exceptions-ending", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(once)}
 }
