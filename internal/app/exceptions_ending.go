@@ -4,14 +4,15 @@ import (
 	"context"
 	"time"
 
+	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 )
 
-// exceptionStates counts the exceptions of a snapshot by their state, for metrics.
-func exceptionStates(s *catalog.Snapshot) map[string]int {
-	out := map[string]int{"in_force": 0, "ends_soon": 0}
+// exceptionStates counts the exceptions of a snapshot, and those that are pending, by their state, for metrics.
+func exceptionStates(s *catalog.Snapshot, pending int) map[string]int {
+	out := map[string]int{"in_force": 0, "ends_soon": 0, "pending": pending}
 	for _, e := range s.Exceptions() {
 		if e.EndsSoon {
 			out["ends_soon"]++
@@ -43,6 +44,17 @@ func (p *process) exceptionsEnding() controller.Row {
 				Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionEnding", Action: event.None, Controller: event.AdmissionController,
 				Note: "the exception ends at " + e.Expires.UTC().Format(time.RFC3339) + "; after that its objects are not exempt",
 			})
+		}
+		for _, e := range p.exceptions.Pending() {
+			if key := (end{uid: "pending " + e.UID}); !noted[key] && results.HasApproval(e.Object) {
+				p.events.Record(event.Event{
+					Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController,
+					Note: "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again",
+				})
+				ending[key] = true
+			} else if noted[key] {
+				ending[key] = true
+			}
 		}
 		noted = ending
 		return time.Minute, nil

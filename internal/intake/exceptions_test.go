@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -260,6 +261,53 @@ func TestExceptionsThatEndSoon(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		if list := c.Snapshot().Exceptions(); len(list) > 0 {
 			t.Errorf("after its end: %v", list)
+		}
+	})
+}
+
+// An exception without a proved approval has no effect. A status with an approval changes that, and a change of the exception again.
+func TestPendingExceptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := catalog.New()
+		var broken error
+		x := &Exceptions{
+			Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+			Approved: func(object map[string]any) (bool, error) {
+				by, _, _ := unstructured.NestedString(object, "status", "approval", "by")
+				return by == "jane", broken
+			},
+		}
+		h := x.Watches()[0].Handler
+		expect := func(what string, inForce int) {
+			t.Helper()
+			synctest.Wait()
+			if got := len(c.Snapshot().Exceptions()); got != inForce || len(x.Pending()) != 1-inForce {
+				t.Errorf("%s: %d in force, %d pending", what, got, len(x.Pending()))
+			}
+		}
+		group := compile.Product.Exceptions()[0].Group
+		object := func(by string, generation int64) *unstructured.Unstructured {
+			u := exceptionObject(t, group, compile.Product.Exceptions()[0].Versions[0], "a", "p", generation)
+			if by != "" {
+				_ = unstructured.SetNestedField(u.Object, by, "status", "approval", "by")
+			}
+			return u
+		}
+		h.OnAdd(object("", 1), true)
+		expect("without an approval", 0)
+		h.OnUpdate(nil, object("jane", 1))
+		expect("approved", 1)
+		h.OnUpdate(nil, object("joe", 2))
+		expect("changed", 0)
+		broken = errors.New("no key")
+		h.OnUpdate(nil, object("", 3))
+		expect("the keys cannot be read", 0)
+		broken = nil
+		h.OnUpdate(nil, object("jane", 3))
+		expect("approved again", 1)
+		h.OnDelete(object("jane", 3))
+		if len(x.Pending())+len(c.Snapshot().Exceptions()) > 0 {
+			t.Error("it is deleted")
 		}
 	})
 }
