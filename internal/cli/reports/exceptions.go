@@ -52,6 +52,7 @@ func NewExceptions() *cobra.Command {
 		exceptionCommand("check", "Check that no exception has ended or ends soon",
 			"Check lists the exceptions that have ended, that end soon, or that cannot be used because of a mistake. The exit code is 2 if there\n"+
 				"is one, and 1 when something could not be read.", cobra.NoArgs, checkExceptions),
+		newExceptionsImport(),
 	)
 	return cmd
 }
