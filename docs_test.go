@@ -42,11 +42,10 @@ func filesOf(t *testing.T, ending string, read func(path, text string)) {
 }
 
 var (
-	fences  = regexp.MustCompile("(?s)```.*?```")
-	links   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	titles  = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	linkTo  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-	ownName = regexp.MustCompile(`ephor\.dev/[a-z-]+`)
+	fences = regexp.MustCompile("(?s)```.*?```")
+	links  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	titles = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	linkTo = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
 // anchor returns the name of a heading in links.
@@ -113,31 +112,6 @@ func TestIndex(t *testing.T) {
 	})
 }
 
-// docs/operating/annotations.md lists every name of our own in the code.
-func TestOwnNames(t *testing.T) {
-	page, err := os.ReadFile("docs/operating/annotations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, ending := range []string{".go", ".tpl", ".yaml"} {
-		filesOf(t, ending, func(path, text string) {
-			if strings.HasSuffix(path, "_test.go") {
-				return
-			}
-			for _, name := range ownName.FindAllString(text, -1) {
-				found++
-				if !strings.Contains(string(page), "`"+name+"`") {
-					t.Errorf("%s: docs/operating/annotations.md does not list %s", path, name)
-				}
-			}
-		})
-	}
-	if found < 8 {
-		t.Errorf("only %d names were found", found)
-	}
-}
-
 var (
 	tableRow  = regexp.MustCompile(`(?m)^\| .*$`)
 	namedTest = regexp.MustCompile("`([^`:]+_test\\.go):((?:Test|Fuzz)\\w+)`")
@@ -186,6 +160,26 @@ func TestThreatModel(t *testing.T) {
 		}
 	}
 	t.Logf("%d rows, %d without a test", len(rows), untested)
+}
+
+// The description of each field in the reference ends with a sentence.
+func TestDescriptionsEnd(t *testing.T) {
+	found := 0
+	filesOf(t, ".md", func(path, text string) {
+		if !strings.HasPrefix(filepath.ToSlash(path), "docs/reference/definitions/") || strings.HasSuffix(path, "README.md") {
+			return
+		}
+		_, fields, _ := strings.Cut(text, "| Field | Type | |\n|---|---|---|\n")
+		for line := range strings.Lines(fields) {
+			found++
+			if line = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), " |")); !strings.HasSuffix(line, ".") && !strings.HasSuffix(line, "|") {
+				t.Errorf("%s: the description has no end: %s", path, line)
+			}
+		}
+	})
+	if found < 3000 {
+		t.Errorf("only %d fields were found", found)
+	}
 }
 
 var (

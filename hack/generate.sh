@@ -1,6 +1,6 @@
 #!/bin/sh
 # Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds, the
-# pages of docs/reference, the merge keys of the Kubernetes API types in internal/patch, and what is derived from
+# pages of docs/reference, the schemas of files in config/formats, the merge keys of the Kubernetes API types in internal/patch, and what is derived from
 # the chart: its definitions (config/crds with fewer descriptions), its schema, the tables of its values in
 # docs/start/install.md, and its renders for development control planes.
 #
@@ -21,7 +21,7 @@ cd "$target"
 # Files of removed kinds are deleted.
 rm -f config/crds/*.yaml
 "$tools/crdgen" -out config/crds ./api/...
-go run -C "$root" ./hack/reference -out "$target/docs/reference"
+go run -C "$root" ./hack/reference -out "$target/docs/reference" -formats "$target/config/formats"
 mkdir -p "$target/internal/patch"
 go run -C "$root" ./hack/mergekeys >"$target/internal/patch/mergekeys.txt"
 go run -C "$root" ./hack/chart -out "$target"

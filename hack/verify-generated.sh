@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fails, with a diff, when the deep copies, the CRDs, docs/reference, the merge keys or what is derived from
+# Fails, with a diff, when the deep copies, the CRDs, docs/reference, the schemas of files, the merge keys or what is derived from
 # the chart differ from those that hack/generate.sh makes from the code.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -19,6 +19,7 @@ diff -ru "$root/config/crds" "$copy/config/crds" || status=1
 diff -ru --no-dereference "$root/charts" "$copy/charts" || status=1
 diff -u "$root/docs/start/install.md" "$copy/docs/start/install.md" || status=1
 diff -ru "$root/docs/reference" "$copy/docs/reference" || status=1
+diff -ru -x formats.go "$root/config/formats" "$copy/config/formats" || status=1
 diff -u "$root/internal/patch/mergekeys.txt" "$copy/internal/patch/mergekeys.txt" || status=1
 if [ $status -ne 0 ]; then
 	echo "generated files are not up to date: run hack/generate.sh and commit what it changes" >&2

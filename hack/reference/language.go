@@ -6,7 +6,6 @@ import (
 
 	"ephor.invalid/ephor/internal/condition"
 	"ephor.invalid/ephor/internal/jmespath"
-	"ephor.invalid/ephor/internal/loader"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/rule"
 	"ephor.invalid/ephor/internal/value"
@@ -119,16 +118,6 @@ func ruleKinds(p *page) error {
 			return fmt.Errorf("rule kind %s: stage %d has no name", k.Name, k.Stage)
 		}
 		p.line("| `%s` | %s | %s |", k.Field(), stage, cell(k.Doc))
-	}
-	return nil
-}
-
-func contextEntries(p *page) error {
-	p.title("Context entries", "The kinds of entries in the context of a rule, of a foreach, or of a target. An entry is loaded when it is first used, at\n"+
-		"most once, and can use only the entries before it.")
-	for _, l := range loader.Loaders() {
-		p.line("## %s\n\n%s\n", l.Field, l.Doc)
-		p.code("yaml", l.Example)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // Command reference writes the reference from the declarations in the code: for the policy language its functions,
 // operators, rule kinds, context entries and checks; for the controllers their flags and settings; for the command line
-// its commands; for each kind its fields.
+// its commands; for each kind and each file its fields.
 //
-//	go run ./hack/reference -out docs/reference
+//	go run ./hack/reference -out docs/reference -formats config/formats
 //
 // hack/generate.sh runs it, and hack/verify-generated.sh fails if its output differs from the committed files.
 package main
@@ -33,14 +33,15 @@ var pages = []struct {
 
 func main() {
 	out := flag.String("out", "docs/reference", "directory for the pages")
+	schemas := flag.String("formats", "config/formats", "directory for the schemas of files")
 	flag.Parse()
-	if err := run(*out); err != nil {
+	if err := run(*out, *schemas); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
+func run(dir, schemas string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func run(dir string) error {
 	if err := commands(filepath.Join(dir, "commands")); err != nil {
 		return err
 	}
-	return definitions(filepath.Join(dir, "definitions"))
+	return definitions(filepath.Join(dir, "definitions"), schemas)
 }
 
 // page is the text of one file.

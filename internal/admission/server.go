@@ -173,7 +173,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 	})
 	s.audits.start()
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(http1.Bound(http1.Listener(l), http1.Limits{}), "", "") }()
+	go func() { served <- server.ServeTLS(http1.Bound(l, http1.Limits{}), "", "") }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admission server: %w", err)

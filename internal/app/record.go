@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/metawatch"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 // record is the record of generated objects. All replicas write it and follow it.
 type record struct {
-	ledger  *ledger.Ledger
-	changed lifecycle.Trigger
+	origin  *origin.Record
+	changed *controller.Signal
 	// metadata follows the ConfigMaps that hold the record, and the recorded objects.
 	metadata  metadata.Interface
 	namespace string
@@ -29,13 +29,13 @@ type record struct {
 
 // newRecord reads the stored record.
 func newRecord(ctx context.Context, b *base, namespace string, c client.Client) (*record, error) {
-	r := &record{changed: lifecycle.NewTrigger(), namespace: namespace, log: b.log}
-	r.ledger = ledger.New(ledger.Options{Client: c, Namespace: namespace, Changed: r.changed.Fire, Log: b.log})
+	r := &record{changed: &controller.Signal{}, namespace: namespace, log: b.log}
+	r.origin = origin.New(origin.Options{Client: c, Namespace: namespace, Changed: r.changed.Fire, Log: b.log})
 	var err error
 	if r.metadata, err = metadata.NewForConfig(b.metadataConfig); err != nil {
 		return nil, err
 	}
-	return r, r.ledger.Load(ctx)
+	return r, r.origin.Load(ctx)
 }
 
 // resource lists and watches the metadata of a resource.
@@ -47,11 +47,11 @@ func (r *record) resource(gvr schema.GroupVersionResource) metawatch.Resource {
 func (r *record) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { r.ledger.Run(ctx) })
+	running.Go(func() { r.origin.Run(ctx) })
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
-	selected := metav1.ListOptions{LabelSelector: ledger.Label + "=" + ledger.LabelValue}
-	stored := func(o *metav1.PartialObjectMetadata) { r.ledger.Stored(ctx, o.Name, o.ResourceVersion) }
-	gone := func(o *metav1.PartialObjectMetadata) { r.ledger.Stored(ctx, o.Name, "") }
+	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
+	stored := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, o.ResourceVersion) }
+	gone := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, "") }
 	failed := func(err error, pause time.Duration) {
 		r.log.Warn("the record of generated objects is not followed: this replica does not see what other replicas add to it", "again", pause, "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -120,6 +121,14 @@ func TestVersionAndHash(t *testing.T) {
 	labelled.Labels = annotated.Annotations
 	c.Set(labelled)
 	fresh("the same text as a label")
+	for _, e := range []*policy.Exception{
+		{Name: "x"}, {Name: "x", Priority: 1}, {Name: "x", Workload: true}, {Name: "x", Audit: true}, {Name: "x", Reason: "r"}, {Name: "x", Owner: "r"}, {Name: "x", Expires: time.Unix(1, 0)},
+	} {
+		e.Kinds, e.Rules = []string{labelled.Kind}, []policy.ExceptionRules{{Policy: "a", Names: []string{"*"}}}
+		c.SetException(e)
+		fresh(fmt.Sprintf("an exception with labels or annotations: %+v", *e))
+	}
+	c.DeleteException(policy.ExceptionID{Name: "x"})
 	c.Delete(ID{Kind: "ClusterPolicy", Name: "a"})
 	fresh("b alone")
 	c.Set(a)

@@ -11,7 +11,7 @@
 // Starting must be cheap: a command computes nothing before a user runs it.
 //
 // The scripts of testdata run the whole program. This package also contains the commands for the program itself: version,
-// completion and docs.
+// completion, docs and schema.
 //
 // Floor 8: imports anything below; cmd/ephor passes in the controllers' command.
 package cli

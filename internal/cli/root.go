@@ -48,10 +48,41 @@ func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Comm
 	root.SetHelpCommand(newHelp())
 	root.PersistentFlags().IntP("v", "v", 0, "log steps and their duration to standard error (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
-	root.AddCommand(apply.New(families), newVersion(), newCompletion(), testrun.New(families), jp.New(), manifests.NewCreate(), newDocs(), explain.New(families), findings.New(version), convert.New(), oci.New(), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), operate.NewPreflight(), operate.NewUninstall(), verify.New(), reports.NewReport(), reports.NewRollout(), impact.New(families), decisions.New(families), decisions.NewWhy())
+	root.AddCommand(commands(families)...)
 	root.AddCommand(extra...)
 	terminal.AddUsage(root)
 	return root
+}
+
+// commands returns the commands of the command line, by name.
+func commands(families *compile.Registry) []*cobra.Command {
+	return []*cobra.Command{
+		operate.NewAdopt(),
+		apply.New(families),
+		operate.NewCleanup(),
+		newCompletion(),
+		convert.New(),
+		manifests.NewCreate(),
+		decisions.New(families),
+		newDocs(),
+		explain.New(families),
+		manifests.NewFix(),
+		impact.New(families),
+		jp.New(),
+		findings.New(version), // lint
+		operate.NewMigrate(),
+		oci.New(),
+		operate.NewPreflight(),
+		reports.NewReport(),
+		reports.NewRollout(),
+		newSchema(),
+		testrun.New(families),
+		operate.NewUninstall(),
+		operate.NewUnlock(),
+		verify.New(),
+		newVersion(),
+		decisions.NewWhy(),
+	}
 }
 
 // newHelp returns the command help. Unlike the one of the library, it fails for a command that does not exist.

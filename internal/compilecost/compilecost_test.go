@@ -178,6 +178,9 @@ func searched(t *testing.T, expression, text string, size *compilecost.Regular) 
 	if err != nil || found < len(matches) || charged < most {
 		t.Errorf("%q: charged %d steps for %d matches; at least %d for %d: %v", expression, charged, found, most, len(matches), err)
 	}
+	if found != len(matches) && found != len(text)+1 && found != 1 { // it searched itself
+		t.Errorf("%q: found %d matches, there are %d", expression, found, len(matches))
+	}
 	stop := errors.New("stop")
 	if _, err := size.FindAll(re, text, -1, false, func(int64) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("%q: the error of the charge is lost: %v", expression, err)
@@ -201,12 +204,12 @@ func (c *counter) ReadRune() (rune, int, error) {
 
 // TestT16FindAll: the charge covers all searches, of texts that are long enough to be read in advance, too.
 func TestT16FindAll(t *testing.T) {
-	for _, expression := range []string{"a", "a*", "a*b|a", "(?:a|a*c)", "^a", "a$", `\ba`, "", "b", "(a)|(b)", "[^a]*", "(?m)^a", "é|a+?"} {
+	for _, expression := range []string{"a", "a*", "a*b|a", "(?:a|a*c)", "^a", "a$", `\ba`, "", "b", "(a)|(b)", "[^a]*", "(?m)^a", "é|a+?", `\b`, `\Ba|a\b`, `(?i)^a|B$`, `\b[a-z]+\b`} {
 		size, err := compilecost.Regex(expression)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range []string{"", "a", "é", strings.Repeat("ab\n", 50), strings.Repeat("aé", 1000), strings.Repeat("a", 3000)} {
+		for _, text := range []string{"", "a", "é", strings.Repeat("a b ", 500), strings.Repeat("ab\n", 50), strings.Repeat("aé", 1000), strings.Repeat("a", 3000)} {
 			searched(t, expression, text, &size)
 		}
 	}

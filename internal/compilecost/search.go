@@ -50,8 +50,18 @@ func (r *Regular) FindAll(re *regexp.Regexp, text string, limit int, groups bool
 	}
 	each := int64(r.Groups) + times(int64(len(text))+1, int64(r.Program), maxCleared)/clearedPerStep
 	all := times(int64(most), r.Search(len(text), groups)+each)
-	if all <= cheap || most <= 1 || r.behind {
+	if all <= cheap || most <= 1 {
 		return most, charge(all)
+	}
+	rest := re // for the searches after the first
+	if r.behind {
+		if err := charge(r.Steps()); err != nil {
+			return 0, err
+		}
+		var err error
+		if rest, err = regexp.Compile(`(?s:.)(?:` + re.String() + `)`); err != nil { // with the character before a match
+			return most, charge(all)
+		}
 	}
 	s := &scanner{text: text, perByte: r.perByte(groups), charge: charge}
 	found, end := 0, -1
@@ -59,11 +69,23 @@ func (r *Regular) FindAll(re *regexp.Regexp, text string, limit int, groups bool
 		if s.at, s.pending = at, s.pending+searchSteps+each; s.failed != nil {
 			break
 		}
-		match := re.FindReaderIndex(s)
+		by, behind := re, 0
+		if at > 0 {
+			by = rest
+			if r.behind {
+				_, behind = utf8.DecodeLastRuneInString(text[:at])
+			}
+		}
+		s.at -= behind
+		match := by.FindReaderIndex(s)
 		if match == nil || s.failed != nil {
 			break
 		}
-		from, to := at+match[0], at+match[1]
+		from, to := at-behind+match[0], at-behind+match[1]
+		if behind > 0 {
+			_, width := utf8.DecodeRuneInString(text[from:])
+			from += width
+		}
 		if to > at {
 			at = to
 		} else {

@@ -343,7 +343,7 @@ func (c *cluster) exceptions(ctx context.Context, visible []string) (out []*poli
 		n, err := c.listed(ctx, found[0], nil, visible, "application/json", func(object map[string]any) bool {
 			object["apiVersion"], object["kind"] = found[0].APIVersion(), found[0].Kind
 			e, diags := c.o.Families.OneException(compile.Object{Value: object})
-			if !diags.HasErrors() { // otherwise it is not in force either
+			if !diags.HasErrors() && !e.Expired(c.o.Now()) { // otherwise it is not in force either
 				out = append(out, e)
 			}
 			return true

@@ -54,7 +54,9 @@ func (d *Dashboard) compile(text string) (set policySet) {
 			case d.o.Families.ExceptionsOf(apiVersion, o.Kind()) != nil:
 				e, found := d.o.Families.ExceptionWith(object, options)
 				diags.Add(found...)
-				set.exceptions = append(set.exceptions, e)
+				if !e.Expired(d.o.Now()) {
+					set.exceptions = append(set.exceptions, e)
+				}
 			default:
 				policies, ids = append(policies, object), append(ids, compile.IDOf(object))
 			}

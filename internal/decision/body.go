@@ -14,9 +14,9 @@ import (
 
 // Body is a JSON text that is stored once, however many records have it.
 type Body struct {
-	// Digest is the beginning of the SHA-256 of the text.
+	// The beginning of the SHA-256 of the text.
 	Digest string `json:"digest"`
-	// Deflated is the text compressed by DEFLATE with the dictionary of the schema; empty if an earlier record of the file has the text.
+	// The text, compressed by DEFLATE with the dictionary of the schema; absent if an earlier record of the file has the text.
 	Deflated []byte `json:"deflated,omitempty"`
 }
 

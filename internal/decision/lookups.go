@@ -11,29 +11,33 @@ import (
 
 // Lookups holds the lookups of the rules of one review. With them, the review can be evaluated again without the cluster.
 type Lookups struct {
+	// The lookups, in order.
 	List []Lookup `json:"list,omitempty"`
-	// Salt is the salt of the digests of hidden parts.
+	// Salt of the digests of hidden parts.
 	Salt string `json:"salt,omitempty"`
-	// Lacks lists the kinds of lookups that rules could not make at all, as ⟨reach⟩ ⟨member⟩.
+	// Kinds of lookups that rules could not make at all, as ⟨reach⟩ ⟨member⟩.
 	Lacks []string `json:"lacks,omitempty"`
-	// Clipped: some lookups are not recorded, since there were too many.
+	// Whether some lookups are not recorded, since there were too many.
 	Clipped bool `json:"clipped,omitempty"`
-	// Withheld: lookups are recorded, and the reader may not read everything. Nothing else is set then.
+	// Whether lookups are recorded, and the reader may not read everything. Nothing else is set then.
 	Withheld bool `json:"withheld,omitempty"`
 }
 
 // Lookup is one lookup with its answer. Equal lookups are recorded once.
 type Lookup struct {
+	// What was called.
 	Method string `json:"method"`
-	// Reach is the namespace to which the rule is confined, * if it is not confined; empty for a lookup about the request itself.
+	// Namespace to which the rule is confined, * if it is not confined; absent for a lookup about the request itself.
 	Reach string `json:"reach,omitempty"`
-	// Asked is the request without the parts that may hold credentials. Digest is the digest of those parts.
-	Asked  string `json:"asked,omitempty"`
+	// The request without the parts that may hold credentials.
+	Asked string `json:"asked,omitempty"`
+	// Digest of those parts.
 	Digest string `json:"digest,omitempty"`
-	// Answer is the JSON text of the answer; nil if Error or Unknown is set.
-	Answer *Body          `json:"answer,omitempty"`
-	Error  *taped.Failure `json:"error,omitempty"`
-	// Unknown is the reason why the answer is not recorded: CutAnswer, LargeAnswer or UnsteadyAnswer.
+	// The JSON text of the answer; absent if error or unknown is set.
+	Answer *Body `json:"answer,omitempty"`
+	// Why there was no answer.
+	Error *taped.Failure `json:"error,omitempty"`
+	// Why the answer is not recorded: cut, large or unsteady.
 	Unknown string `json:"unknown,omitempty"`
 }
 

@@ -3,60 +3,85 @@ package decision
 import (
 	"time"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // Schema names the version of the schema. Fields may be added to a version; none is removed or changes its meaning.
-const Schema = "ephor.dev/decision/v1"
+const Schema = names.Domain + "decision/v1"
 
 // Record is one decided review. Names with dots are those of OpenTelemetry's semantic conventions.
 type Record struct {
+	// Name of the version of the schema: ephor.dev/decision/v1.
 	Schema string `json:"schema"`
-	// Time is the time at which the review arrived; Duration is how long the answer took, in nanoseconds.
-	Time     time.Time     `json:"time"`
+	// Time at which the review arrived.
+	Time time.Time `json:"time"`
+	// How long the answer took, in nanoseconds.
 	Duration time.Duration `json:"duration"`
-	UID      string        `json:"uid"`
-	// Webhook is the kind of configuration that sent the review: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
-	Webhook     string   `json:"webhook"`
-	User        string   `json:"user.name,omitempty"`
-	Groups      []string `json:"user.groups,omitempty"`
-	Operation   string   `json:"operation"`
-	Group       string   `json:"group,omitempty"`
-	Version     string   `json:"version"`
-	Kind        string   `json:"kind"`
-	Subresource string   `json:"subresource,omitempty"`
-	Namespace   string   `json:"k8s.namespace.name,omitempty"`
-	Name        string   `json:"name,omitempty"`
-	DryRun      bool     `json:"dryRun,omitempty"`
-	// Cluster is the name of the cluster, if one is set.
+	// UID of the review. The API server gives each webhook a UID of its own.
+	UID string `json:"uid"`
+	// Kind of the configuration that sent the review: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
+	Webhook string `json:"webhook"`
+	// Name of the requester; a keyed digest with --decisionsUsers=hash, absent with --decisionsUsers=false.
+	User string `json:"user.name,omitempty"`
+	// Groups of the requester, in the same form as the name.
+	Groups []string `json:"user.groups,omitempty"`
+	// CREATE, UPDATE, DELETE or CONNECT.
+	Operation string `json:"operation"`
+	// API group of the object; absent for the core group.
+	Group string `json:"group,omitempty"`
+	// API version of the object.
+	Version string `json:"version"`
+	// Kind of the object.
+	Kind string `json:"kind"`
+	// Subresource, such as exec.
+	Subresource string `json:"subresource,omitempty"`
+	// Namespace of the object.
+	Namespace string `json:"k8s.namespace.name,omitempty"`
+	// Name of the object; absent if the API server chooses it later.
+	Name string `json:"name,omitempty"`
+	// Whether the request was a dry run.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Name of the cluster (--decisionsCluster).
 	Cluster string `json:"k8s.cluster.name,omitempty"`
-	// Verdict is the worst of Verdicts that applies to the review; Allowed is the answer.
+	// The worst verdict that applies to the review.
 	Verdict Verdict `json:"verdict"`
-	Allowed bool    `json:"allowed"`
-	// Message is the message of a refusal.
+	// Whether the request was admitted.
+	Allowed bool `json:"allowed"`
+	// Message of a denial.
 	Message string `json:"message,omitempty"`
-	// Share is the share of such reviews that is kept: a record with 0.01 represents a hundred reviews.
+	// Share of such reviews that is recorded: a record with 0.01 stands for a hundred reviews.
 	Share float64 `json:"share"`
-	// Policies is the digest of all policies in force, Object the digest of the object (the old one for a deletion), Patch the digest of the
-	// answer's patch. Each has 16 bytes in hex, made with a key of the installation.
-	Policies string   `json:"policies,omitempty"`
-	Object   string   `json:"object,omitempty"`
-	Patch    string   `json:"patch,omitempty"`
-	Rules    []Result `json:"rules,omitempty"`
-	// Request is the request itself; nil unless requests are recorded.
+	// Digest of all policies in force: 16 bytes in hex, made with a key of the installation, like the next two.
+	Policies string `json:"policies,omitempty"`
+	// Digest of the object, or of the old object for a deletion.
+	Object string `json:"object,omitempty"`
+	// Digest of the answer's patch.
+	Patch string `json:"patch,omitempty"`
+	// The results of the rules.
+	Rules []Result `json:"rules,omitempty"`
+	// The request itself, with --decisionsRequests.
 	Request *Request `json:"request,omitempty"`
 }
 
 // Result is the result of one rule.
 type Result struct {
-	Policy     string        `json:"policy"`
-	Rule       string        `json:"rule,omitempty"`
-	Status     string        `json:"status"`
-	Action     string        `json:"action"`
-	Message    string        `json:"message,omitempty"`
-	Path       string        `json:"path,omitempty"`
-	Exceptions []string      `json:"exceptions,omitempty"`
-	Duration   time.Duration `json:"duration,omitempty"`
+	// Name of the policy; namespace/name for a namespaced policy.
+	Policy string `json:"policy"`
+	// Name of the rule; absent for policies without rules.
+	Rule string `json:"rule,omitempty"`
+	// pass, fail, warn, error or skip.
+	Status string `json:"status"`
+	// What the policy does about a failure, such as Audit or Enforce.
+	Action string `json:"action"`
+	// Message of the result.
+	Message string `json:"message,omitempty"`
+	// Place in the object that decided.
+	Path string `json:"path,omitempty"`
+	// Names of the exceptions that exempt the object.
+	Exceptions []string `json:"exceptions,omitempty"`
+	// How long the evaluation took, in nanoseconds.
+	Duration time.Duration `json:"duration,omitempty"`
 }
 
 // Verdict is the outcome of a review.

@@ -12,34 +12,45 @@ import (
 
 // Request is the part of a review's request that the record does not have. With both, the review can be evaluated again.
 type Request struct {
-	// Group, Version and Resource identify the request's resource.
-	Group    string `json:"group,omitempty"`
-	Version  string `json:"version"`
+	// API group of the resource; absent for the core group.
+	Group string `json:"group,omitempty"`
+	// API version of the resource.
+	Version string `json:"version"`
+	// The resource, such as pods.
 	Resource string `json:"resource"`
-	// Asked identifies the original request if the API server converted it.
+	// The original request, if the API server converted it.
 	Asked *Asked `json:"asked,omitempty"`
-	// Anonymous: the record does not have the user's name as the API server sent it.
+	// Whether the record lacks the user's name as the API server sent it.
 	Anonymous bool `json:"anonymous,omitempty"`
-	// UserUID and UserExtra are the remaining data of the user.
-	UserUID   string              `json:"user.id,omitempty"`
+	// UID of the user.
+	UserUID string `json:"user.id,omitempty"`
+	// Further data of the user.
 	UserExtra map[string][]string `json:"user.extra,omitempty"`
-	Object    *Body               `json:"object,omitempty"`
-	OldObject *Body               `json:"oldObject,omitempty"`
-	Options   *Body               `json:"options,omitempty"`
-	// Lookups holds the lookups of the rules; nil unless lookups are recorded.
+	// The object.
+	Object *Body `json:"object,omitempty"`
+	// The object before an update, or the deleted one.
+	OldObject *Body `json:"oldObject,omitempty"`
+	// The options of the request.
+	Options *Body `json:"options,omitempty"`
+	// The lookups of the rules, with --decisionsLookups.
 	Lookups *Lookups `json:"lookups,omitempty"`
-	// Cut has JSON pointers to the values that were replaced by Redacted, such as /object/spec/containers/*/env/*/value.
+	// JSON pointers to the values that were replaced by `**REDACTED**`, such as /object/spec/containers/*/env/*/value.
 	Cut []string `json:"cut,omitempty"`
-	// Withheld: the request is recorded, but the reader may not read such objects. Nothing else is set then.
+	// Whether the request is recorded, but the reader may not read such objects. Nothing else is set then.
 	Withheld bool `json:"withheld,omitempty"`
 }
 
 // Asked identifies the request that the API server received, before it converted it.
 type Asked struct {
-	Group       string `json:"group,omitempty"`
-	Version     string `json:"version"`
-	Kind        string `json:"kind"`
-	Resource    string `json:"resource"`
+	// API group; absent for the core group.
+	Group string `json:"group,omitempty"`
+	// API version.
+	Version string `json:"version"`
+	// Kind.
+	Kind string `json:"kind"`
+	// Resource.
+	Resource string `json:"resource"`
+	// Subresource.
 	Subresource string `json:"subresource,omitempty"`
 }
 

@@ -31,6 +31,7 @@ func Compile(object map[string]any, o family.Options) (*policy.Exception, diag.L
 	for _, x := range e.Spec.Exceptions {
 		out.Rules = append(out.Rules, policy.ExceptionRules{Policy: x.PolicyName, Names: x.RuleNames})
 	}
+	diags.Add(family.AnnotateException(out, e.Annotations)...)
 	diags.Add(compileMatch(out, e)...)
 	diags.Add(compileConditions(out, e.Spec.Conditions, o.Within())...)
 	if len(e.Spec.PodSecurity) > 0 {

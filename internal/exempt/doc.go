@@ -9,7 +9,7 @@
 //	}
 //
 // The Terms differ by family: whether a rule can be evaluated in part, what an error means, and how results read. An expired exception has
-// no effect: package intake removes it from the catalog.
+// no effect: package intake removes it from the catalog, and cli/load leaves it out.
 //
 // The package does not compile exceptions (package exception and the families do) and does not join them to rules (package catalog does).
 //

@@ -92,7 +92,7 @@ func TestT7EvictionOfConnections(t *testing.T) {
 // Proved marks the connection of the request, and ended connections leave no state.
 func TestT7Proved(t *testing.T) {
 	inner := listen(t)
-	bound := Bound(Listener(inner), Limits{Connections: 2}).(*boundListener)
+	bound := Bound(inner, Limits{Connections: 2}).(*boundListener)
 	kept := &Handler{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/proved" {
 			Proved(r)
@@ -155,7 +155,7 @@ func TestT7Proved(t *testing.T) {
 func TestT7Connections(t *testing.T) {
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 		l := listen(t)
-		bound := Bound(Listener(l), Limits{Bytes: 1 << 30})
+		bound := Bound(l, Limits{Bytes: 1 << 30})
 		if c2, err = net.Dial("tcp", l.Addr().String()); err != nil {
 			return nil, nil, nil, err
 		}

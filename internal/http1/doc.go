@@ -5,13 +5,11 @@
 // the watch would cost as much as reading and evaluating an object. Therefore:
 //
 //	server := http1.Harden(&http.Server{Handler: &http1.Handler{Handler: reviews, Idle: time.Minute, Read: time.Second, Write: time.Second}})
-//	err := server.ServeTLS(http1.Bound(http1.Listener(l), http1.Limits{}), "", "")
+//	err := server.ServeTLS(http1.Bound(l, http1.Limits{}), "", "")
 //
 // net/http accepts connections, does the handshake and reads the first request. If that is a POST of HTTP/1.1 with a length, this package
 // takes the connection over, and answers this request and the following ones. Anything else, such as a probe, stays with net/http. net/http
 // parses the requests in both cases.
-//
-// Below that, a Listener hides the system calls of its connections from Go's scheduler, which would wake a thread for each of them.
 //
 // Bound limits the connections of clients that have not identified themselves, and Harden what a server reads before it has identified the
 // client.

@@ -67,7 +67,7 @@ func serveOn(t testing.TB, l net.Listener, h http.HandlerFunc, change func(*Hand
 			accepted.Add(1)
 		}
 	}}
-	go func() { _ = server.Serve(Listener(l)) }()
+	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() {
 		_ = server.Close()
 		ctx, cancel := context.WithCancel(context.Background())

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A connection that the client ends while its request is handled is noticed, also while the handler runs; every other end is not.
@@ -96,4 +98,23 @@ func TestWatchUnwritten(t *testing.T) {
 		}
 	}
 	(&watch{}).written(errors.New("broken pipe"))
+}
+
+// A client that left while its request was handled is noticed before the response, unless the request was brief.
+func TestHandled(t *testing.T) {
+	for took, want := range map[time.Duration]int{brief / 2: 0, brief: 1, lookEvery - 1: 1, 10 * lookEvery: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			gone, n := false, 0
+			w := &watch{ended: func() bool { return gone }}
+			w.begin(func() { n++ })
+			time.Sleep(took)
+			gone = true
+			w.handled()
+			w.written(nil)
+			time.Sleep(10 * lookEvery)
+			if n != want {
+				t.Errorf("after %s: reported %d times, want %d", took, n, want)
+			}
+		})
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -173,14 +174,25 @@ func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 
 // An exception ends at its expiry, and an expired one never takes effect.
 func TestExpiredExceptions(t *testing.T) {
+	for _, kind := range compile.Product.Exceptions() {
+		t.Run(kind.Group, func(t *testing.T) { testExpired(t, kind.Group, kind.Versions[0]) })
+	}
+}
+
+func testExpired(t *testing.T, group, version string) {
 	synctest.Test(t, func(t *testing.T) {
 		c, handlers := following("a")
-		h := handlers["policies.kyverno.io"]
+		h := handlers[group]
 		object := func(name string, in time.Duration, generation int64) *unstructured.Unstructured {
-			u := exceptionObject(t, "policies.kyverno.io", "v1", "a", "p", generation)
+			u := exceptionObject(t, group, version, "a", "p", generation)
 			u.SetName(name)
-			if in != 0 {
-				_ = unstructured.SetNestedField(u.Object, time.Now().Add(in).UTC().Format(time.RFC3339), "spec", "expiresAt")
+			end := time.Now().Add(in).UTC().Format(time.RFC3339)
+			switch {
+			case in == 0:
+			case group == "policies.kyverno.io":
+				_ = unstructured.SetNestedField(u.Object, end, "spec", "expiresAt")
+			default:
+				u.SetAnnotations(map[string]string{family.ExceptionExpires: end})
 			}
 			return u
 		}

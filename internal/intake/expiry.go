@@ -16,7 +16,7 @@ func (x *Exceptions) set(id policy.ExceptionID, e *policy.Exception) (ok bool) {
 	defer x.mu.Unlock()
 	delete(x.expiring, id)
 	if !e.Expires.IsZero() {
-		if !x.Now().Before(e.Expires) {
+		if e.Expired(x.Now()) {
 			x.Catalog.DeleteException(id)
 			return false
 		}

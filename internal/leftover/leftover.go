@@ -22,8 +22,7 @@ import (
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/unlock"
-	"ephor.invalid/ephor/internal/updaterequest/follow"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
@@ -219,9 +218,9 @@ func (in *Installation) configMaps(ctx context.Context, items *[]Item) error {
 		o := &list.Items[i]
 		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		switch {
-		case o.Labels[ledger.Label] == ledger.LabelValue:
+		case o.Labels[origin.RecordLabel] == origin.RecordValue:
 			add(items, "ConfigMap", o, "record of generated objects")
-		case o.Name == follow.LedgerName:
+		case o.Name == origin.RulesName:
 			add(items, "ConfigMap", o, "the generate rules that were last seen")
 		}
 	}

@@ -17,11 +17,47 @@ var apiCall = Loader{
 	Field: "apiCall",
 	Doc: "The JSON response of the Kubernetes API for a path, or of an HTTP service for a URL. If the call fails, the default is used. " +
 		"A namespaced policy can only read paths of its own namespace, and cannot call services.",
-	Example: `name: pods
+	Examples: []Example{
+		{"The number of Pods in the namespace, from the API server", `name: pods
 apiCall:
   urlPath: /api/v1/namespaces/{{ request.namespace }}/pods
   jmesPath: items | length(@)
-`,
+  default: 0
+`},
+		{"Whether the requester may delete Pods: an object that is sent to the API server", `name: mayDelete
+apiCall:
+  urlPath: /apis/authorization.k8s.io/v1/subjectaccessreviews
+  method: POST
+  data:
+  - key: kind
+    value: SubjectAccessReview
+  - key: apiVersion
+    value: authorization.k8s.io/v1
+  - key: spec
+    value:
+      user: "{{ request.userInfo.username }}"
+      resourceAttributes: {verb: delete, resource: pods, namespace: "{{ request.namespace }}"}
+  jmesPath: status.allowed
+`},
+		{"The answer of a service of your own, which gets the images in a POST and is trusted by its certificate authority", `name: verdict
+apiCall:
+  method: POST
+  data:
+  - key: images
+    value: "{{ request.object.spec.containers[].image }}"
+  service:
+    url: https://scanner.platform.svc/check?namespace={{ request.namespace }}
+    headers:
+    - key: X-Team
+      value: "{{ request.object.metadata.labels.team || 'none' }}"
+    caBundle: |
+      -----BEGIN CERTIFICATE-----
+      MIIBdzCCAR2gAwIBAgIUPCKmB1…
+      -----END CERTIFICATE-----
+  jmesPath: allowed
+  default: false
+`},
+	},
 	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.APICall != nil },
 	compile: compileAPICall,
 }

@@ -12,12 +12,14 @@ import (
 
 var configMap = Loader{
 	Field: "configMap",
-	Doc:   "The data and metadata of a ConfigMap. Values remain strings, even if they look like JSON. The namespace defaults to the policy's own; a ClusterPolicy must name it.",
-	Example: `name: dictionary
+	Doc:   "The data and metadata of a ConfigMap. Values remain strings, even if they look like JSON. The namespace defaults to the policy's own; of a ClusterPolicy to `default`.",
+	Examples: []Example{
+		{"A ConfigMap, whose key `hosts` is then `dictionary.data.hosts`", `name: dictionary
 configMap:
   name: allowed-registries
   namespace: platform
-`,
+`},
+	},
 	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.ConfigMap != nil },
 	compile: compileConfigMap,
 }

@@ -11,11 +11,13 @@ import (
 var globalReference = Loader{
 	Field: "globalReference",
 	Doc:   "The data of a GlobalContextEntry, which all policies share, or with `entry.projection` one of its projections. Not available in namespaced policies.",
-	Example: `name: deployments
+	Examples: []Example{
+		{"The names of Deployments", `name: deployments
 globalReference:
   name: deployments
   jmesPath: "[].metadata.name"
-`,
+`},
+	},
 	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.GlobalReference != nil },
 	compile: compileGlobalReference,
 }

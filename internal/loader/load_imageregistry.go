@@ -12,11 +12,17 @@ import (
 var imageRegistry = Loader{
 	Field: "imageRegistry",
 	Doc:   "The data of an image in a registry: image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData.",
-	Example: `name: image
+	Examples: []Example{
+		{"The user of an image, with the credentials of a Secret", `name: user
 imageRegistry:
   reference: "{{ element.image }}"
   jmesPath: configData.config.User
-`,
+  imageRegistryCredentials:
+    allowInsecureRegistry: false
+    providers: [amazon]
+    secrets: [registry-credentials]
+`},
+	},
 	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.ImageRegistry != nil },
 	compile: compileImageRegistry,
 }

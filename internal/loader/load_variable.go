@@ -20,11 +20,21 @@ import (
 var variable = Loader{
 	Field: "variable",
 	Doc:   "A value written in the policy, or the result of a JMESPath query over that value or over all variables. If the query fails or its result is null, the default is used.",
-	Example: `name: team
+	Examples: []Example{
+		{"A label, or a default where it is missing", `name: team
 variable:
   jmesPath: request.object.metadata.labels.team
-  default: nobody
-`,
+  default: none
+`},
+		{"A part of a value that stands in the policy", `name: limit
+variable:
+  value:
+    prod: 20
+    test: 3
+  jmesPath: "{{ request.object.metadata.labels.stage || 'test' }}"
+  default: 3
+`},
+	},
 	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.Variable != nil },
 	compile: compileVariable,
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -203,23 +204,59 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestEveryLoaderIsDocumented checks that each Loader has documentation, and runs the examples.
+// TestEveryLoaderIsDocumented checks that each Loader has documentation, and runs the examples. Together they have every field.
 func TestEveryLoaderIsDocumented(t *testing.T) {
 	for _, l := range loader.Loaders() {
 		if !strings.HasSuffix(l.Doc, ".") || len(l.Doc) < 20 {
 			t.Errorf("%s: the documentation is no sentence: %q", l.Field, l.Doc)
 		}
-		var e kyvernov1.ContextEntry
-		if err := yaml.UnmarshalStrict([]byte(l.Example), &e); err != nil {
-			t.Errorf("%s: the example is no context entry: %v", l.Field, err)
-			continue
+		shown := ""
+		for _, example := range l.Examples {
+			shown += example.YAML
+			var e kyvernov1.ContextEntry
+			if err := yaml.UnmarshalStrict([]byte(example.YAML), &e); err != nil {
+				t.Errorf("%s: the example is no context entry: %v", l.Field, err)
+				continue
+			}
+			if !l.Owns(&e) {
+				t.Errorf("%s: the example does not use the field", l.Field)
+			}
+			_, diags := loader.Compile([]kyvernov1.ContextEntry{e}, "", "context", nil)
+			for _, d := range diags {
+				t.Errorf("%s: %s", l.Field, fmt.Sprint(d))
+			}
 		}
-		if !l.Owns(&e) {
-			t.Errorf("%s: the example does not use the field", l.Field)
-		}
-		_, diags := loader.Compile([]kyvernov1.ContextEntry{e}, "", "context", nil)
-		for _, d := range diags {
-			t.Errorf("%s: %s", l.Field, fmt.Sprint(d))
+		entry := reflect.TypeFor[kyvernov1.ContextEntry]()
+		for i := range entry.NumField() {
+			if f := entry.Field(i); jsonName(f) == l.Field {
+				for _, name := range fieldsOf(f.Type) {
+					if !strings.Contains(shown, name+":") {
+						t.Errorf("%s: no example has the field %s", l.Field, name)
+					}
+				}
+			}
 		}
 	}
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// fieldsOf returns the names of all fields of a type of ours, and of those below it.
+func fieldsOf(t reflect.Type) (out []string) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || !strings.HasSuffix(t.PkgPath(), "api/kyverno/v1") {
+		return nil
+	}
+	for i := range t.NumField() {
+		if name := jsonName(t.Field(i)); name != "" {
+			out = append(out, name)
+		}
+		out = append(out, fieldsOf(t.Field(i).Type)...)
+	}
+	return out
 }

@@ -41,8 +41,15 @@ type Exception struct {
 	// ReportPass: an exempt request is reported as passed. If there are several exceptions, the one with the highest Priority decides.
 	ReportPass bool
 	Priority   int
-	// Expires is the time after which the exception has no effect in a cluster; zero for never.
+	// Expires is the time from which the exception has no effect; zero for never.
 	Expires time.Time
+	// Reason is why the exception exists, and Owner who answers for it; empty if the author does not say so.
+	Reason, Owner string
+	// Workload: where the exception exempts a controller, it exempts the objects that the live controller's template gives, too. It names the
+	// rules that are derived from those that it names.
+	Workload bool
+	// Audit: the objects are not exempt. A failure is reported, and does not deny the request.
+	Audit bool
 	// Object is the source of the exception, which is needed to convert it.
 	Object map[string]any
 	// Diags are the mistakes found by Check and Compile. Do not use an exception with errors.
@@ -58,6 +65,9 @@ func (e *Exception) Mistaken(err error) *Exception {
 	out.Conditions, out.Partial = nil, false
 	return &out
 }
+
+// Expired reports whether the exception has ended at the time.
+func (e *Exception) Expired(now time.Time) bool { return !e.Expires.IsZero() && !now.Before(e.Expires) }
 
 // ExceptionID identifies an exception. Two API groups have exceptions, and these may have the same name in the same namespace.
 type ExceptionID struct{ Group, Namespace, Name string }

@@ -62,8 +62,8 @@ func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 	if w := v.Exceptions.warning(req.Namespace); w != "" {
 		res.Warnings = append(res.Warnings, w)
 	}
-	if t := e.Expires; !t.IsZero() && !t.After(v.Now()) {
-		res.Warnings = append(res.Warnings, textExceptionExpired+t.UTC().Format(time.RFC3339))
+	if e.Expired(v.Now()) {
+		res.Warnings = append(res.Warnings, textExceptionExpired+e.Expires.UTC().Format(time.RFC3339))
 	}
 	res.Warnings = appendWarnings(res.Warnings, diags.Warnings())
 	return res

@@ -3,8 +3,10 @@ package report
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Resource identifies the object of an entry.
@@ -140,9 +142,30 @@ func (e *Entry) ReportProperties() map[string]string {
 		for i, x := range e.Exceptions {
 			names[i] = x.Name
 		}
-		out["exceptions"] = strings.Join(names, ",")
+		out[ExceptionsProperty] = strings.Join(names, ",")
+		for _, x := range e.Exceptions {
+			join(out, "exceptionReason", x.Reason)
+			join(out, "exceptionOwner", x.Owner)
+			if !x.Expires.IsZero() {
+				join(out, "exceptionEnds", x.Expires.UTC().Format(time.RFC3339))
+			}
+		}
 	}
 	return out
+}
+
+// ExceptionsProperty is the property with the names of the exceptions that applied, separated by commas.
+const ExceptionsProperty = "exceptions"
+
+// join adds a text to a property; it adds no empty text.
+func join(properties map[string]string, key, text string) {
+	if text == "" {
+		return
+	}
+	if before := properties[key]; before != "" {
+		text = before + "; " + text
+	}
+	properties[key] = value.Message(text)
 }
 
 // Summary counts results by status.

@@ -2,21 +2,21 @@ package v1alpha1
 
 // APICallResponse is the response to one call. Either URL or URLPath is set.
 type APICallResponse struct {
-	// URL is the absolute address of a service.
+	// Absolute address of a service. Either url or urlPath is set.
 	URL string `json:"url,omitempty"`
-	// URLPath is a path of the Kubernetes API.
+	// Path of the Kubernetes API.
 	URLPath string `json:"urlPath,omitempty"`
-	// Method is GET or POST; empty is GET.
+	// GET or POST. The default is GET.
 	Method string `json:"method,omitempty"`
-	// Response is the response of the server.
+	// What the server answers.
 	Response MockResponse `json:"response"`
 }
 
 // MockResponse is the response of a service.
 type MockResponse struct {
-	// StatusCode of the response; 0 is 200. Any code outside 200–299 makes the call fail.
+	// Status code; 200 if absent. Any code outside 200–299 makes the call fail.
 	StatusCode int `json:"statusCode,omitempty"`
-	// Body is the decoded JSON of the response.
+	// Body: any JSON value.
 	Body any `json:"body"`
 }
 
@@ -24,21 +24,22 @@ type MockResponse struct {
 type GlobalContextEntryValue struct {
 	// Name of the entry.
 	Name string `json:"name"`
-	// Data is the entry's value itself.
+	// The value itself. Exactly one of data, resources and resourceFiles is set.
 	Data any `json:"data,omitempty"`
-	// Resources are objects of a cluster: the value is their list.
+	// Objects of a cluster: the value is their list.
 	Resources []any `json:"resources,omitempty"`
-	// ResourceFiles are files of such objects, inside the folder of the Test.
+	// Files of such objects, inside the folder of the Test.
 	ResourceFiles []string `json:"resourceFiles,omitempty"`
-	// FieldPath selects a part of each object, or of the data, by its path.
+	// Path of the part of each object, or of the data, that is kept.
 	FieldPath string `json:"fieldPath,omitempty"`
-	// Projections are named parts of the value.
+	// Named parts of the value.
 	Projections []GlobalContextProjection `json:"projections,omitempty"`
 }
 
-// GlobalContextProjection is a part of the value, read as ⟨entry⟩.⟨name⟩.
+// GlobalContextProjection is a part of the value.
 type GlobalContextProjection struct {
+	// Name of the part; policies read it as ⟨entry⟩.⟨name⟩.
 	Name string `json:"name"`
-	// Path is a JMESPath expression.
+	// A JMESPath expression.
 	Path string `json:"path"`
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/clivalues"
@@ -193,7 +194,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	parameters, less := source.Find(o.parameters, source.Options{Context: cmd.Context()})
 	defined, wrong := load.Definitions(o.crds)
 	mistakes = slices.Concat(mistakes, more, less, wrong)
-	set.Programs = exceptions.Join(set.Programs)
+	set.Programs = exceptions.Join(set.Programs, offline.Now())
 	given := load.Given(payloads)
 	if len(o.resources) > 0 || cluster != nil {
 		given = append(given, policy.NoPayload)

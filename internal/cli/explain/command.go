@@ -100,7 +100,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		programs[i] = located[i].program
 	}
 	exceptions := load.Exceptions(o.exceptions, stdin)
-	programs = exceptions.Join(programs)
+	programs = exceptions.Join(programs, offline.Now())
 	diags.Add(o.values.Warnings...)
 	diags.Add(exceptions.Diags...)
 	payloads, err := o.payloads.Read()

@@ -12,6 +12,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 
+	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/diag"
@@ -68,7 +69,7 @@ func (c *cluster) exceptions(ctx context.Context) (out []*policy.Exception, diag
 	c.List(ctx, remote.Query{Kinds: kinds, Page: remote.PageSize}, func(p remote.Page) {
 		for _, o := range p.Objects {
 			e, found := compile.OneException(compile.Object{Value: o.Value})
-			if !found.HasErrors() { // the cluster does not use exceptions with errors either
+			if !found.HasErrors() && !e.Expired(offline.Now()) { // the cluster does not use the others either
 				out = append(out, e)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/cli/load"
+	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/clivalues"
@@ -124,13 +125,13 @@ func (o *options) run(cmd *cobra.Command) error {
 	set := load.InForce(o.families, o.policies, source.Options{Stdin: stdin, Git: &source.Git{}, Context: cmd.Context()})
 	current := load.InForce(o.families, o.current, source.Options{Git: &source.Git{}, Context: cmd.Context()})
 	exceptions := load.Exceptions(o.exceptions, nil)
+	joined := exceptions.InForce(offline.Now())
 	diags := slices.Concat(set.Diags, current.Diags, exceptions.Diags)
 	if len(set.Programs) == 0 {
 		terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 		return errors.New("there is no policy to evaluate")
 	}
 	given, facts := impact.Options{Families: o.families}, impact.Facts{Label: o.ownerLabel, Cluster: o.cluster, Deferred: impact.Deferred(set.Programs)}
-	joined := exceptions.Exceptions
 	var at *cluster
 	if o.cluster {
 		if at, err = o.open(cmd.Context()); err != nil {

@@ -5,5 +5,5 @@
 //
 // It reads the inputs and prints the report; package internal/impact evaluates and counts.
 //
-// Floor 8: imports internal/impact, cli/load, cli/remote and cli/terminal.
+// Floor 8: imports internal/impact, cli/load, cli/offline, cli/remote and cli/terminal.
 package impact

@@ -3,7 +3,7 @@
 //
 //	set := load.Policies(nil, paths, stdin)             // policies that compile; refused policies with the reasons
 //	exceptions := load.Exceptions(paths, stdin)
-//	programs := exceptions.Join(set.Programs)
+//	programs := exceptions.Join(set.Programs, time.Now())
 //
 // Every mistake is a diagnostic with its position. A policy with a mistake is refused, and the others are used.
 //

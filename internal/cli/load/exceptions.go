@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
@@ -40,9 +41,21 @@ func (s *ExceptionSet) Add(o source.Object) {
 	}
 }
 
-// Join joins the exceptions to the rules that they name. It warns of unknown rules of known policies, and of policy names that are similar
-// to a known one. Other names may belong to policies that were not given.
-func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
+// InForce returns the exceptions that have not ended at the time. It warns of the others.
+func (s *ExceptionSet) InForce(now time.Time) (out []*policy.Exception) {
+	for i, e := range s.Exceptions {
+		if e.Expired(now) {
+			s.warn(i, "", "it is not applied", "the exception "+e.Key()+" ended at "+e.Expires.UTC().Format(time.RFC3339))
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// Join joins the exceptions that are in force at the time to the rules that they name. It warns of those that have ended, of unknown rules of
+// known policies, and of policy names that are similar to a known one. Other names may belong to policies that were not given.
+func (s *ExceptionSet) Join(programs []*policy.Program, now time.Time) []*policy.Program {
 	for i, e := range s.Exceptions {
 		rules, keys := rulesFor(e, programs)
 		for k, wanted := range e.Rules {
@@ -65,7 +78,7 @@ func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
 			}
 		}
 	}
-	return catalog.Join(programs, s.Exceptions)
+	return catalog.Join(programs, s.InForce(now))
 }
 
 // rulesFor returns the policies that the exception may refer to, by key, and the names of their rules.

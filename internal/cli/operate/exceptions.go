@@ -43,7 +43,7 @@ func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Pr
 				if err := diags.Errors().Err(); err != nil && e != nil {
 					e = e.Mistaken(err)
 				}
-				if e != nil && (e.Expires.IsZero() || now.Before(e.Expires)) {
+				if e != nil && !e.Expired(now) {
 					found = append(found, e)
 				}
 			}

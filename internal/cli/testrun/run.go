@@ -218,7 +218,7 @@ func (r *testRun) load() error {
 			}
 		}
 	}
-	programs := exceptions.Join(r.policies.Programs)
+	programs := exceptions.Join(r.policies.Programs, offline.Now())
 	r.diags.Add(load.PassedOver(programs, r.sorts(), testFields)...)
 	r.diags.Add(exceptions.Diags.Warnings()...)
 	r.evaluator = offline.New(programs, made.root(""), set)

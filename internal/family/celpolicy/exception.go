@@ -43,6 +43,7 @@ func CompileException(object map[string]any, o family.Options) (*policy.Exceptio
 	for _, ref := range e.Spec.PolicyRefs {
 		out.Rules = append(out.Rules, policy.ExceptionRules{Kind: ref.Kind, Policy: ref.Name, AnyNamespace: true, Names: []string{"*"}})
 	}
+	diags.Add(family.AnnotateException(out, e.Annotations)...)
 	compileConditions(out, &e.Spec, o, &diags)
 	out.Diags = diags
 	return out, diags

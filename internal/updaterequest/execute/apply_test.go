@@ -20,7 +20,7 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/seal"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -58,7 +58,7 @@ func TestObjectsThatAreBeingDeleted(t *testing.T) {
 		w.Snapshot = func() *catalog.Snapshot { return catalog.NewStatic([]*policy.Program{&program}) }
 		work := func(waited time.Duration) error {
 			u := workOf(t, "anybody", trigger, c.operation, "u", configMapOf("n", "there", "u1", triggers))
-			return w.one(t.Context(), &task{u: u, RuleContext: updaterequest.Rules(&u.Spec)[0], reads: w.NewReads([]kyvernov2.ResourceSpec{trigger}), waited: waited})
+			return w.one(t.Context(), &task{u: u, RuleContext: updaterequest.Rules(&u.Spec)[0], reads: w.read.reads([]kyvernov2.ResourceSpec{trigger}), waited: waited})
 		}
 		if err := work(0); !errors.As(err, &notYetError{}) || len(events.all) > 0 {
 			t.Errorf("%s: the object is being deleted: %v, %q", name, err, events.all)
@@ -123,7 +123,7 @@ func TestDefaultsOfTheAPIServer(t *testing.T) {
 		u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "", "", nil)
 		withRequest(t, w, defaulting(&updates), u, there)
 		if recorded {
-			w.Ledger = ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
+			w.Made.Record = origin.New(origin.Options{Log: slog.New(slog.DiscardHandler)})
 		}
 		// round returns what the work for the trigger did.
 		round := func() (written int, reported bool) {
@@ -166,7 +166,7 @@ func TestDefaultsOfTheAPIServer(t *testing.T) {
 		if written, reported := round(); written != 1 || !reported {
 			t.Errorf("%s: after a change of the default by another client: %d writes, reported: %v", name, written, reported)
 		}
-		w.Keys = func(context.Context, bool) (*seal.Keyring, error) { return keyringOf(t, 2, 1), nil } // the plan has another mark
+		w.Made.Keys = func(context.Context, bool) (*seal.Keyring, error) { return keyringOf(t, 2, 1), nil } // the plan has another mark
 		if written, reported := round(); written != 1 || !reported {
 			t.Errorf("%s: after a change of the plan: %d writes, reported: %v", name, written, reported)
 		}

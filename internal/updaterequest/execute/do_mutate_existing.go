@@ -3,29 +3,22 @@ package execute
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/value"
 )
 
 // doMutateExisting changes the targets of a mutate rule for one trigger.
 func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
-	req, err := w.request(ctx, t)
-	if gone := (goneError{}); asGone(err, &gone) {
+	req, err := w.read.request(ctx, t)
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	out := w.eval(ctx, t, req)
+	out := w.Planner.evaluate(ctx, t, req)
 	var errs []error
 	targets := 0
 	if t.written == nil {
@@ -38,14 +31,14 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 			if targets++; t.written.has(target) {
 				continue
 			}
-			err := w.mutate(ctx, t, &x.Targets[j])
+			err := w.apply.mutate(ctx, t, &x.Targets[j])
 			if err != nil {
 				errs = append(errs, err)
 			} else {
 				t.written.own[target] = true
 			}
 			if t.rule.ReportsTargets && targets <= maxReportedTargets {
-				w.reportTarget(t, &x.Targets[j], err)
+				w.report.target(t, &x.Targets[j], err)
 			}
 		}
 		if x.Err != nil {
@@ -59,105 +52,10 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 		}
 	}
 	err = errors.Join(errs...)
-	w.report(t, req, &out, err)
+	w.report.result(t, req, &out, err)
 	if err != nil {
-		w.reportFailure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
+		w.report.failure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
 	return nil
-}
-
-// mutate writes one target as planned, unless another client has changed it since.
-func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
-	before := &unstructured.Unstructured{Object: m.Before}
-	text := ObjectText(before)
-	switch m.Status {
-	case policy.StatusFail, policy.StatusError, policy.StatusWarn:
-		return fmt.Errorf("%s: %s", text, m.Message)
-	}
-	if m.After == nil || value.Equal(m.Before, m.After) {
-		return nil
-	}
-	if !t.program.Reach().Allows(before.GetNamespace()) {
-		return fmt.Errorf("%s is out of reach: the policy changes only the namespace %s", text, t.program.Reach().Namespace())
-	}
-	if t.program.Namespace != "" && compile.Kinds.Delegates(before.GroupVersionKind().GroupKind()) {
-		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
-	}
-	after := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(m.After)}
-	// The write goes to the object that was read, even if the patch changes its identity.
-	after.SetAPIVersion(before.GetAPIVersion())
-	after.SetKind(before.GetKind())
-	after.SetNamespace(before.GetNamespace())
-	after.SetName(before.GetName())
-	after.SetUID(before.GetUID())
-	after.SetResourceVersion(before.GetResourceVersion())
-	var err error
-	switch m.Subresource {
-	case "":
-		err = w.Client.Update(ctx, after, t.owner(""))
-	case "scale":
-		err = w.scale(ctx, t, before, after)
-	default:
-		err = w.Client.SubResource(m.Subresource).Update(ctx, after, t.owner(""))
-	}
-	if err != nil {
-		if m.Subresource != "" {
-			text += "/" + m.Subresource
-		}
-		return wrap(err, "update "+text)
-	}
-	if m.Subresource == "" && after.GetResourceVersion() == before.GetResourceVersion() {
-		return nil // the API server stores the same content in another form, so nothing has changed
-	}
-	w.Events.Record(event.Event{
-		Regarding: event.PolicyReference(t.program), Reason: event.PolicyApplied, Action: event.ResourceMutated, Controller: event.MutateController,
-		Related: event.Reference{APIVersion: before.GetAPIVersion(), Kind: before.GetKind(), Namespace: before.GetNamespace(), Name: before.GetName(), UID: string(before.GetUID())},
-		Note:    "resource mutated",
-	})
-	return nil
-}
-
-// scale writes the changes to the subresource scale, which has a kind of its own. It fails if the object has changed since it was read.
-func (w *Worker) scale(ctx context.Context, t *task, before, after *unstructured.Unstructured) error {
-	scale := &unstructured.Unstructured{}
-	scale.SetAPIVersion("autoscaling/v1")
-	scale.SetKind("Scale")
-	if err := w.Client.SubResource("scale").Get(ctx, before, scale); err != nil {
-		return err
-	}
-	if scale.GetResourceVersion() != before.GetResourceVersion() {
-		return meanwhile(ObjectText(before))
-	}
-	changes := changedIn(before.Object["spec"], after.Object["spec"])
-	if changes == nil {
-		return nil
-	}
-	scale.Object["spec"] = overlay(scale.Object["spec"], changes)
-	return w.Client.SubResource("scale").Update(ctx, after, t.owner(""), client.WithSubResourceBody(scale))
-}
-
-// changedIn returns the fields of after that differ from before, or nil if there are none.
-func changedIn(before, after any) any {
-	a, ok := after.(map[string]any)
-	if !ok {
-		if value.Equal(before, after) {
-			return nil
-		}
-		return after
-	}
-	b, _ := before.(map[string]any)
-	var out map[string]any
-	for k, v := range a {
-		if changed := changedIn(b[k], v); changed != nil {
-			if out == nil {
-				out = map[string]any{}
-			}
-			out[k] = changed
-		}
-	}
-	if out == nil {
-		return nil
-	}
-	return out
 }

@@ -90,6 +90,7 @@ func TestTargetsAreChangedOnce(t *testing.T) {
 			}
 			return second(ctx, in)
 		}
+		renew(w)
 		logs := func() (out []string) {
 			for _, name := range []string{"good", "bad", "twice"} {
 				live := &corev1.ConfigMap{}
@@ -104,9 +105,9 @@ func TestTargetsAreChangedOnce(t *testing.T) {
 		run(t, w, u.Name, 3)
 		refused = errors.New("no right")
 		run(t, w, u.Name, 5)
-		w.forget(u.Name) // another replica goes on
+		w.end.forget(u.Name) // another replica goes on
 		run(t, w, u.Name, 2)
-		w.forget(u.Name)
+		w.end.forget(u.Name)
 		run(t, w, u.Name, 2)
 		if got, want := logs(), []string{"x", "", "xx"}; !slices.Equal(got, want) {
 			t.Errorf("while a target fails: %q, want %q", got, want)

@@ -22,9 +22,9 @@ const hopManager = "ephor-hop-"
 
 // hops returns how many consecutive writes of our own led to the work; 0 if another client caused it. Only the field manager of our own
 // requests counts, because other clients could set a field manager to evade a policy.
-func (w *Worker) hops(u *kyvernov2.UpdateRequest) int {
+func (x *reader) hops(u *kyvernov2.UpdateRequest) int {
 	r := u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
-	if r == nil || w.Account == "" || r.UserInfo.Username != w.Account {
+	if r == nil || x.account == "" || r.UserInfo.Username != x.account {
 		return 0
 	}
 	manager, _ := decode(r.Options)["fieldManager"].(string)

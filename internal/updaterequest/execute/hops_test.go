@@ -28,8 +28,8 @@ func TestHops(t *testing.T) {
 		u.Spec.Context.AdmissionRequestInfo.AdmissionRequest = &kyvernov2.AdmissionRequest{
 			UserInfo: authenticationv1.UserInfo{Username: c.user}, Options: runtime.RawExtension{Raw: []byte(c.options)},
 		}
-		w := &Worker{WorkerOptions: WorkerOptions{Account: we}}
-		if got := w.hops(u); got != c.want {
+		x := &reader{account: we}
+		if got := x.hops(u); got != c.want {
 			t.Errorf("%s %s: %d, want %d", c.user, c.options, got, c.want)
 		}
 	}

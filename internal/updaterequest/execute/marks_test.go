@@ -36,7 +36,7 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/seal"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -121,16 +121,28 @@ func newMarked(t *testing.T, objects ...client.Object) (*Worker, *recordedEvents
 	for _, kind := range []string{"ConfigMap", "Pod"} {
 		mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
 	}
+	log := slog.New(slog.DiscardHandler)
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithRESTMapper(mapper).WithObjects(objects...).Build()
 	return NewWorker(WorkerOptions{
-		Client: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithRESTMapper(mapper).WithObjects(objects...).Build(), Root: nowhere{},
-		Keys:     func(context.Context, bool) (*seal.Keyring, error) { return ring, nil },
-		Snapshot: func() *catalog.Snapshot { return snapshot }, Events: events, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Client: c, Root: nowhere{},
+		Made: &origin.Objects{
+			Client: c, Keys: func(context.Context, bool) (*seal.Keyring, error) { return ring, nil }, Events: events, Log: log,
+			Find: func(policy.Target) ([]schema.GroupVersionKind, error) {
+				return nil, errors.New("no kind is in a variable")
+			},
+		},
+		Snapshot: func() *catalog.Snapshot { return snapshot }, Events: events, Log: log, Now: time.Now,
 		Conf:   func() policy.Conf { return policy.Conf{} },
 		Labels: func(context.Context, string) (map[string]string, error) { return nil, nil },
-		Find: func(policy.Target) ([]schema.GroupVersionKind, error) {
-			return nil, errors.New("no kind is in a variable")
-		},
 	}), events
+}
+
+// renew gives the parts of a Worker its changed options.
+func renew(w *Worker) {
+	made := *w.Made
+	made.Client = w.Client
+	w.Made = &made
+	*w = *NewWorker(w.WorkerOptions)
 }
 
 func configMapOf(namespace, name, uid string, labels map[string]string) *corev1.ConfigMap {
@@ -143,9 +155,9 @@ func configMapOf(namespace, name, uid string, labels map[string]string) *corev1.
 // claiming returns the labels of an object that a rule generated for a trigger.
 func claiming(rule, namespace, uid string) map[string]string {
 	return map[string]string{
-		labelManaged: managedBy, LabelPrefix + "policy-name": "p", LabelPrefix + "policy-namespace": "", LabelPrefix + "rule-name": rule,
-		LabelPrefix + "trigger-group": "", LabelPrefix + "trigger-version": "v1", LabelPrefix + "trigger-kind": "ConfigMap",
-		LabelPrefix + "trigger-namespace": namespace, LabelPrefix + "trigger-uid": uid,
+		"app.kubernetes.io/managed-by": "kyverno", origin.LabelPrefix + "policy-name": "p", origin.LabelPrefix + "policy-namespace": "", origin.LabelPrefix + "rule-name": rule,
+		origin.LabelPrefix + "trigger-group": "", origin.LabelPrefix + "trigger-version": "v1", origin.LabelPrefix + "trigger-kind": "ConfigMap",
+		origin.LabelPrefix + "trigger-namespace": namespace, origin.LabelPrefix + "trigger-uid": uid,
 	}
 }
 
@@ -202,7 +214,7 @@ func anyMap(m map[string]string) map[string]any {
 func carry(t *testing.T, w *Worker, u *kyvernov2.UpdateRequest) error {
 	t.Helper()
 	todo := updaterequest.Rules(&u.Spec)
-	x := &task{u: u, RuleContext: todo[0], reads: w.NewReads([]kyvernov2.ResourceSpec{todo[0].Trigger}), waited: 2 * patience}
+	x := &task{u: u, RuleContext: todo[0], reads: w.read.reads([]kyvernov2.ResourceSpec{todo[0].Trigger}), waited: 2 * patience}
 	return w.one(t.Context(), x)
 }
 
@@ -324,6 +336,7 @@ func TestT2ATriggerIsGoneByItsUID(t *testing.T) {
 	}
 	w, _ := newMarked(t, there.DeepCopy(), made.DeepCopy())
 	w.Client = unreadable{w.Client}
+	renew(w)
 	x := &task{u: &kyvernov2.UpdateRequest{}, RuleContext: kyvernov2.RuleContext{Rule: "anybody", Trigger: triggerSpec("n", "there", "u1")}}
 	x.program, x.rule = updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(kyvernov2.Generate, "p"), "anybody")
 	if err := w.removeFor(t.Context(), x, ceased{deleted: true}); err == nil || len(present(t, w)) != 2 {
@@ -344,8 +357,8 @@ func TestT2KindsThatAreNotServed(t *testing.T) {
 		}
 		return c.Get(ctx, k, o, opts...)
 	}}, u, there, made)
-	w.Ledger = ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
-	w.Ledger.Note(ledger.Entry{
+	w.Made.Record = origin.New(origin.Options{Log: slog.New(slog.DiscardHandler)})
+	w.Made.Record.Note(origin.Entry{
 		Claim:  mark.Claim{Policy: "p", Rule: "anybody", Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "there", UID: "u1"}},
 		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "other", UID: "o"},
 	})
@@ -356,10 +369,10 @@ func TestT2KindsThatAreNotServed(t *testing.T) {
 		t.Errorf("%q is left", got)
 	}
 	program, rule := updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(kyvernov2.Generate, "p"), "anybody")
-	if _, err := w.Downstream(t.Context(), program, rule, Which{}); err != nil {
+	if _, err := w.Made.Of(t.Context(), program, rule, origin.Which{}); err != nil {
 		t.Error(err)
 	}
-	if _, known := w.Ledger.Object("o"); !known {
+	if _, known := w.Made.Record.Object("o"); !known {
 		t.Error("the object cannot be read, and the record has no entry for it")
 	}
 }
@@ -421,7 +434,7 @@ func TestT3Requester(t *testing.T) {
 				u.SetNamespace(o.Namespace)
 				u.SetName(o.Name)
 				u.SetAnnotations(o.Annotations)
-				if claim, ok, err := w.Claim(t.Context(), u); !ok || err != nil || triggerIn(claim) != trigger || claim.Asked != (o.Name == "there-alice") {
+				if claim, ok, err := w.Made.Claim(t.Context(), u); !ok || err != nil || updaterequest.SpecIn(claim.Trigger) != trigger || claim.Asked != (o.Name == "there-alice") {
 					t.Errorf("%s: the mark of what was made: %+v, %v, %v", name, claim, ok, err)
 				}
 			}
@@ -457,7 +470,7 @@ func TestUndoAfterTheWrite(t *testing.T) {
 			o["data"] = map[string]any{"k": k}
 			*text = []byte(value.JSON(o))
 		}
-		return &task{u: u, RuleContext: updaterequest.Rules(&u.Spec)[0], reads: w.NewReads([]kyvernov2.ResourceSpec{trigger})}
+		return &task{u: u, RuleContext: updaterequest.Rules(&u.Spec)[0], reads: w.read.reads([]kyvernov2.ResourceSpec{trigger})}
 	}
 	update, deletion := about("UPDATE"), about("DELETE")
 	for name, x := range map[string]*task{"update": update, "deletion": deletion} {

@@ -12,17 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
-	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
-
-// metadataPage is the number of objects in a page when metadata is listed.
-const metadataPage = 500
 
 // reads shares reads among the rules and triggers of an UpdateRequest during one pass: reads of triggers that several rules have in common,
 // and of the names of triggers that are known only by UID.
 type reads struct {
-	w      *Worker
+	from   *reader
 	shared map[kyvernov2.ResourceSpec]*sharedRead // triggers of several rules
 	wanted map[kindIn]map[types.UID]bool          // triggers without names
 
@@ -51,10 +47,10 @@ type sharedNames struct {
 	err  error
 }
 
-// NewReads returns the shared reads for triggers.
-func (w *Worker) NewReads(triggers []kyvernov2.ResourceSpec) *reads {
+// reads returns the shared reads for triggers.
+func (x *reader) reads(triggers []kyvernov2.ResourceSpec) *reads {
 	r := &reads{
-		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{}, marked: map[string]bool{},
+		from: x, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{}, marked: map[string]bool{},
 	}
 	seen := map[kyvernov2.ResourceSpec]bool{}
 	for _, t := range triggers {
@@ -98,7 +94,7 @@ func (r *reads) read(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructur
 		}
 		t.Namespace, t.Name = key.Namespace, key.Name
 	}
-	return r.w.live(ctx, t)
+	return r.from.live(ctx, t)
 }
 
 // name returns the name of an object that is known only by its UID.
@@ -111,7 +107,7 @@ func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.Obje
 		r.names[in] = names
 	}
 	r.mu.Unlock()
-	names.once.Do(func() { names.of, names.err = r.w.namesOf(ctx, in, r.wanted[in]) })
+	names.once.Do(func() { names.of, names.err = r.from.namesOf(ctx, in, r.wanted[in]) })
 	if names.err != nil {
 		return client.ObjectKey{}, names.err
 	}
@@ -136,38 +132,13 @@ func (r *reads) mark(uid string) {
 }
 
 // namesOf lists a kind until it has found all UIDs.
-func (w *Worker) namesOf(ctx context.Context, in kindIn, wanted map[types.UID]bool) (map[types.UID]client.ObjectKey, error) {
+func (x *reader) namesOf(ctx context.Context, in kindIn, wanted map[types.UID]bool) (map[types.UID]client.ObjectKey, error) {
 	out := map[types.UID]client.ObjectKey{}
-	err := w.eachMetadata(ctx, in.gvk, &client.ListOptions{Namespace: in.namespace}, func(o *metav1.PartialObjectMetadata) bool {
+	err := updaterequest.Each(ctx, x.client, updaterequest.MetadataOf(in.gvk), &client.ListOptions{Namespace: in.namespace}, func(o *metav1.PartialObjectMetadata) bool {
 		if wanted[o.UID] {
 			out[o.UID] = client.ObjectKeyFromObject(o)
 		}
 		return len(out) < len(wanted)
 	})
 	return out, err
-}
-
-// eachMetadata lists the metadata of objects page by page until f returns false.
-func (w *Worker) eachMetadata(ctx context.Context, gvk schema.GroupVersionKind, options *client.ListOptions, f func(*metav1.PartialObjectMetadata) bool) error {
-	options.Limit = metadataPage
-	list := gvk.GroupVersion().WithKind(gvk.Kind + "List")
-	for {
-		page := &metav1.PartialObjectMetadataList{}
-		page.SetGroupVersionKind(list)
-		err := w.Client.List(ctx, page, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), gvk.Kind, err)
-		}
-		for i := range page.Items {
-			if !f(&page.Items[i]) {
-				return nil
-			}
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
-	}
 }

@@ -24,6 +24,7 @@ func withRequest(t *testing.T, w *Worker, calls interceptor.Funcs, u *kyvernov2.
 	w.Namespace, u.Namespace, u.Name, u.UID, u.Generation = "ephor", "ephor", "ur-1", "ur-1", 1
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(w.Client.RESTMapper()).WithObjects(append(objects, u)...).
 		WithStatusSubresource(&kyvernov2.UpdateRequest{}).WithInterceptorFuncs(calls).Build()
+	renew(w)
 	return func() (*kyvernov2.UpdateRequest, bool) {
 		t.Helper()
 		live := &kyvernov2.UpdateRequest{}

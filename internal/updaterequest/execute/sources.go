@@ -3,7 +3,6 @@ package execute
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -48,14 +50,14 @@ type knownSource struct {
 
 // looks are the checks of one source, which run one at a time. Calls during a check share the next check.
 type looks struct {
-	reading sync.Mutex
+	reading lock.Lock
 	next    *look
 	left    int // the number of checks that have not ended
 }
 
-// look is one check of a source.
+// look is one check of a source, by the first of its callers.
 type look struct {
-	done    chan struct{}
+	once    sync.Once
 	version string
 	err     error
 }
@@ -92,17 +94,13 @@ func (s *sources) forget(key policy.Source) {
 
 // version returns the resourceVersion of a source, from a read that started after the call.
 func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
-	mine := s.join(key)
-	select {
-	case <-mine.done:
-		return mine.version, mine.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	l, mine := s.join(key)
+	mine.once.Do(func() { s.look(ctx, key, l, mine) })
+	return mine.version, mine.err
 }
 
 // join returns the next check of a source. It starts when the running check ends.
-func (s *sources) join(key policy.Source) *look {
+func (s *sources) join(key policy.Source) (*looks, *look) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.looks[key]
@@ -111,26 +109,28 @@ func (s *sources) join(key policy.Source) *look {
 		s.looks[key] = l
 	}
 	if l.next == nil {
-		l.next = &look{done: make(chan struct{})}
+		l.next = &look{}
 		l.left++
-		go s.look(key, l, l.next)
 	}
-	return l.next
+	return l, l.next
 }
 
-func (s *sources) look(key policy.Source, l *looks, mine *look) {
-	l.reading.Lock()
-	defer l.reading.Unlock()
+// look reads the version for all callers that share the check, so it does not end with the context of one of them.
+func (s *sources) look(ctx context.Context, key policy.Source, l *looks, mine *look) {
+	ctx = context.WithoutCancel(ctx)
+	unlock, err := l.reading.Lock(ctx) // each check has its own time
+	if err == nil {
+		defer unlock()
+	}
 	s.mu.Lock()
 	l.next = nil // later calls wait for the next check
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(key.APIVersion, key.Kind))
 	mine.err = s.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, o)
 	mine.version = o.ResourceVersion
-	close(mine.done)
 	s.mu.Lock()
 	if l.left--; l.left == 0 {
 		delete(s.looks, key)
@@ -151,10 +151,10 @@ type sourceReads struct {
 	read map[policy.Source]map[string]any // the sources that were read; without content if they were listed
 }
 
-// newSourceReads returns the reads of a task. A rule that does more than copy may read sources for other reasons, so it reads their current
+// sourceReads returns the reads of a task. A rule that does more than copy may read sources for other reasons, so it reads their current
 // state.
-func (w *Worker) newSourceReads(t *task) *sourceReads {
-	r := &sourceReads{root: w.Root, sources: w.sources, older: CopiesAll(t.rule), read: map[policy.Source]map[string]any{}}
+func (x *Planner) sourceReads(t *task) *sourceReads {
+	r := &sourceReads{root: x.root, sources: x.sources, older: origin.CopiesAll(t.rule), read: map[policy.Source]map[string]any{}}
 	if o := t.follows; o != nil {
 		r.followed = policy.Source{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 		r.content = o.Object
@@ -246,16 +246,13 @@ func (e sourceGoneError) Error() string {
 	return fmt.Sprintf("the source %s %s/%s with uid %s is deleted", e.source.Kind, e.source.Namespace, e.source.Name, e.source.UID)
 }
 
-// removeCopies deletes the copies of a source that belong to the trigger.
-func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError) error {
-	copies, err := w.Downstream(ctx, t.program, t.rule, Which{Trigger: t.Trigger, Source: types.UID(gone.source.UID)})
-	if err != nil {
-		return err
-	}
-	copies.Keep(func(c mark.Claim) bool {
-		return isFor(c, t.program.Identity(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == gone.source.UID
+// copies returns the copies of a source that belong to the trigger.
+func (x *Planner) copies(ctx context.Context, t *task, of policy.Source) ([]origin.Object, error) {
+	found, err := x.made.Of(ctx, t.program, t.rule, origin.Which{Trigger: t.Trigger, Source: types.UID(of.UID)})
+	found.Keep(func(c mark.Claim) bool {
+		return origin.IsFor(c, t.program.Identity(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == of.UID
 	})
-	return w.Remove(ctx, t.program, copies.Proved)
+	return found.Proved, err
 }
 
 // outdated reports whether a source has changed since it was read. If a source was deleted, err is a sourceGoneError.
@@ -269,7 +266,7 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		}
 		now, err := r.sources.version(ctx, source)
 		switch {
-		case missing(err):
+		case updaterequest.Missing(err):
 			r.sources.forget(source)
 			return false, sourceGoneError{from}
 		case err != nil:
@@ -287,10 +284,4 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		}
 	}
 	return changed, nil
-}
-
-// CopiesAll reports whether the rule only makes copies, which do not change with the policy. It returns false for a rule whose outputs are
-// only known after an evaluation.
-func CopiesAll(r *policy.Rule) bool {
-	return len(r.Outputs) > 0 && !slices.ContainsFunc(r.Outputs, func(o policy.Output) bool { return !o.Copy })
 }

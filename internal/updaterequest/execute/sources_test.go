@@ -63,11 +63,11 @@ func TestOutdatedSources(t *testing.T) {
 		Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: at} }),
 		Now:  func() time.Time { return now },
 	})
-	w.sources.client = cluster
+	w.Planner.sources.client = cluster
 	copies := &policy.Rule{Outputs: []policy.Output{{Copy: true}}}
 	read := func(r *policy.Rule) *sourceReads {
 		t.Helper()
-		reads := w.newSourceReads(&task{rule: r})
+		reads := w.Planner.sourceReads(&task{rule: r})
 		if _, err := reads.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source"); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestOutdatedSources(t *testing.T) {
 	if at.reads != 2 {
 		t.Error("a rule that does not only copy reads an old version")
 	}
-	if reads := w.newSourceReads(&task{rule: copies}); true {
+	if reads := w.Planner.sourceReads(&task{rule: copies}); true {
 		_, _ = reads.For(world.InNamespace("team")).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 		if at.reads != 3 {
 			t.Error("a cluster-wide read is handed to a namespace")
@@ -105,7 +105,7 @@ func TestOutdatedSources(t *testing.T) {
 	check(reads, false)
 
 	// A worker that handles a change reads the source once. It reads the source again for the next change.
-	follower := w.newSourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
+	follower := w.Planner.sourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
 	got, err := follower.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 	if err != nil || follower.content == nil || value.JSON(got) != value.JSON(follower.content) {
 		t.Errorf("the followed source is %v, %v", got, err)
@@ -124,21 +124,31 @@ func TestSharedReads(t *testing.T) {
 	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
 	cluster.set("1")
 	s := newSources(cluster, time.Now)
-	first := s.join(source)
+	versions := make(chan string)
+	look := func() {
+		version, err := s.version(t.Context(), source)
+		if err != nil {
+			t.Error(err)
+		}
+		versions <- version
+	}
+	go look()
 	<-cluster.began // the check is in progress
-	second := s.join(source)
+	_, second := s.join(source)
 	for range 50 {
-		if s.join(source) != second || second == first {
-			t.Fatal("a check is not shared, or an earlier one is")
+		if _, again := s.join(source); again != second {
+			t.Fatal("a check is not shared")
 		}
 	}
+	go look()
 	cluster.goOn <- struct{}{}
+	if v := <-versions; v != "1" {
+		t.Errorf("the first version is %q", v)
+	}
 	<-cluster.began
 	cluster.set("2")
 	cluster.goOn <- struct{}{}
-	<-first.done
-	<-second.done
-	if first.version != "1" || second.version != "2" {
-		t.Errorf("%q and %q, want 1 and 2", first.version, second.version)
+	if v := <-versions; v != "2" {
+		t.Errorf("the later version is %q", v)
 	}
 }

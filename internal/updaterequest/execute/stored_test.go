@@ -15,6 +15,7 @@ import (
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest"
 )
 
 // The watch of policies of this replica is interrupted, and another replica admits a request for a policy that this one does not know. The
@@ -25,7 +26,7 @@ func TestWorkWaitsForItsPolicy(t *testing.T) {
 		return &metav1.ObjectMeta{UID: "p", Generation: 2}, nil
 	}
 	for name, c := range map[string]struct {
-		stored   Stored
+		stored   updaterequest.Stored
 		without  bool          // whether this replica knows the policy without the rule, as generation 1
 		known    time.Duration // when this replica gets to know the rule
 		after    time.Duration // when the work has ended
@@ -101,12 +102,12 @@ func TestStoredIn(t *testing.T) {
 		{"p", nil, true, false}, {"p", &policy.Program{UID: "p"}, false, false}, {"p", &policy.Program{UID: "earlier"}, true, false},
 		{"p", &policy.Program{UID: "p", Generation: 1}, true, false}, {"away", nil, false, true},
 	} {
-		differs, err := StoredIn(read).Differs(t.Context(), policy.ID{Kind: "Policy", Namespace: "n", Name: c.name}, c.known)
+		differs, err := updaterequest.StoredIn(read).Differs(t.Context(), policy.ID{Kind: "Policy", Namespace: "n", Name: c.name}, c.known)
 		if differs != c.differs || (err != nil) != c.fail {
 			t.Errorf("%s, known as %+v: %v, %v", c.name, c.known, differs, err)
 		}
 	}
-	if o, err := StoredIn(w.Client)(t.Context(), policy.ID{Kind: "ClusterPolicy", Name: "none"}); o != nil || err != nil {
+	if o, err := updaterequest.StoredIn(w.Client)(t.Context(), policy.ID{Kind: "ClusterPolicy", Name: "none"}); o != nil || err != nil {
 		t.Errorf("%v, %v, of a policy that does not exist", o, err)
 	}
 }

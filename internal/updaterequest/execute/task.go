@@ -59,10 +59,14 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 		}
 	}()
 	key := updaterequest.Key(t.u.Spec.Policy, t.Trigger)
-	if _, source := t.u.Labels[updaterequest.LabelSource]; source {
+	if updaterequest.OfSource(t.u) {
 		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
 	}
-	defer w.lock(key)() // for a source, each trigger is locked separately
+	unlock, err := w.lock(ctx, key) // for a source, each trigger is locked separately
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	err = w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doTrigger) })
 	if other := (elsewhereError{}); errors.As(err, &other) && other.lapsed {
 		t.lapsed = append(t.lapsed, t.RuleContext)
@@ -78,7 +82,7 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 	}
 	if t.hops > policy.MaxHops {
 		err := hopError{t.u.Spec.Policy, t.Rule}
-		w.reportFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger), err)
+		w.report.failure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
 	err := w.entitled(ctx, t, execute)
@@ -118,8 +122,8 @@ func (w *Worker) withoutRule(ctx context.Context, t *task) error {
 
 // entitled executes a task if entitle allows it.
 func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
-	if _, source := t.u.Labels[updaterequest.LabelSource]; !source {
-		if ok, err := w.entitle(ctx, t); !ok {
+	if !updaterequest.OfSource(t.u) {
+		if ok, err := w.Planner.entitle(ctx, t); !ok {
 			return err
 		}
 	}
@@ -138,8 +142,6 @@ func (w *Worker) doTrigger(ctx context.Context, t *task) error {
 }
 
 // lock serializes this process's work for a key, so that creations and deletions for one trigger cannot overtake each other.
-func (w *Worker) lock(key string) (unlock func()) {
-	m := &w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))]
-	m.Lock()
-	return m.Unlock
+func (w *Worker) lock(ctx context.Context, key string) (unlock func(), err error) {
+	return w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))].Lock(ctx)
 }

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -9,7 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,10 +18,11 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -42,21 +44,19 @@ type WorkerObserver interface {
 type WorkerOptions struct {
 	// Client must read without a cache, and its scheme must contain kyverno.io/v2.
 	Client client.Client
-	// Keys are the keys of the marks that identify generated objects.
-	Keys Keys
+	// Made are the generated objects.
+	Made *origin.Objects
 	// Namespace is the namespace of UpdateRequests.
 	Namespace string
 	// Account is our own user name at the API server; empty if unknown.
 	Account  string
 	Snapshot func() *catalog.Snapshot
-	// Stored reads policies from the API server (StoredIn). If it is nil, the worker cannot tell a deleted policy from one that only other
+	// Stored reads policies from the API server (updaterequest.StoredIn). If it is nil, the worker cannot tell a deleted policy from one that only other
 	// replicas know so far.
-	Stored Stored
+	Stored updaterequest.Stored
 	// Root is the World of policies; Conf returns their settings.
 	Root world.Root
 	Conf func() policy.Conf
-	// Find returns the kinds of a kind selector, each in one version.
-	Find func(policy.Target) ([]schema.GroupVersionKind, error)
 	// Labels returns the labels of a namespace.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
 	// Eval evaluates rules; nil for engine.Eval.
@@ -66,8 +66,6 @@ type WorkerOptions struct {
 	Reports  Reporter
 	// Share determines which part of the work belongs to this replica; nil for all of it.
 	Share Share
-	// Ledger is the record of generated objects; nil for none.
-	Ledger *ledger.Ledger
 	// Workers is the number of UpdateRequests that are executed in parallel.
 	Workers int
 	Log     *slog.Logger
@@ -103,36 +101,16 @@ const (
 type Worker struct {
 	WorkerOptions
 	seed maphash.Seed
-	keys [256]sync.Mutex // serializes the work for a policy and trigger
+	keys [256]lock.Lock // serializes the work for a policy and trigger
 
-	sources *sources
+	read    *reader
+	Planner *Planner
+	apply   *applier
+	end     *finisher
+	report  *reporter
 
-	mu       sync.Mutex
-	queue    workqueue.TypedDelayingInterface[string] // nil while the Worker does not run
-	progress map[string]*progress
-	lost     []string // failed UpdateRequests, oldest first
-}
-
-// progress is the worker's local state of an UpdateRequest.
-type progress struct {
-	uid        string // empty until the UpdateRequest is first seen
-	generation int64
-	since      time.Time
-	looks      int
-	conflicts  int                            // the attempts that ended in conflicts only
-	done       map[kyvernov2.RuleContext]bool // the executed rules
-	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
-	// executedFor are the versions of objects for which the other rules were executed (task.awaits).
-	executedFor map[kyvernov2.RuleContext]string
-	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
-	recorded map[digest]bool
-	written  map[kyvernov2.RuleContext]map[digest]bool
-}
-
-// pause returns the pause before the next look, which doubles each time up to the given one.
-func (p *progress) pause(longest time.Duration) time.Duration {
-	p.looks++
-	return min(firstLook<<min(p.looks-1, 10), longest)
+	mu    sync.Mutex
+	queue workqueue.TypedDelayingInterface[string] // nil while the Worker does not run
 }
 
 // NewWorker returns a Worker. It does nothing until Run is called.
@@ -149,7 +127,16 @@ func NewWorker(o WorkerOptions) *Worker {
 	if o.Share == nil {
 		o.Share = ring.Alone{}
 	}
-	return &Worker{WorkerOptions: o, seed: maphash.MakeSeed(), progress: map[string]*progress{}, sources: newSources(o.Client, o.Now)}
+	read := &reader{client: o.Client, account: o.Account, conf: o.Conf, labels: o.Labels}
+	report := &reporter{events: o.Events, reports: o.Reports, read: read, log: o.Log}
+	return &Worker{
+		WorkerOptions: o, seed: maphash.MakeSeed(), read: read, report: report,
+		Planner: &Planner{
+			read: read, made: o.Made, sources: newSources(o.Client, o.Now), root: o.Root, eval: o.Eval, evaluated: o.Observer.Evaluated, now: o.Now, log: o.Log,
+		},
+		apply: &applier{client: o.Client, made: o.Made, report: report, log: o.Log},
+		end:   &finisher{client: o.Client, namespace: o.Namespace, read: read, observer: o.Observer, log: o.Log, now: o.Now, progress: map[string]*progress{}},
+	}
 }
 
 type unobserved struct{}
@@ -172,13 +159,13 @@ func (w *Worker) Add(name, key string) {
 }
 
 // Forget discards the state of a deleted UpdateRequest.
-func (w *Worker) Forget(name string) { w.forget(name) }
+func (w *Worker) Forget(name string) { w.end.forget(name) }
 
 // Run executes the existing UpdateRequests, and those that Add queues, until ctx is done.
 func (w *Worker) Run(ctx context.Context) error {
 	queue := workqueue.NewTypedDelayingQueue[string]()
 	w.mu.Lock()
-	w.queue, w.progress = queue, map[string]*progress{}
+	w.queue = queue
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
@@ -238,39 +225,39 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
 	switch {
 	case apierrors.IsNotFound(err):
-		w.forget(name)
+		w.end.forget(name)
 		return 0
 	case err != nil:
 		w.Log.Warn("an UpdateRequest could not be read", "name", name, "error", err)
 		w.Observer.Requeued(WorkerName, 1)
-		return w.soon(name, longestError)
+		return w.end.soon(name, longestError)
 	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
 		return 0
 	case updaterequest.KeyOfRules(u) != "" && !w.ours(u):
 		return 0 // another replica holds its key
 	case u.Status.State == kyvernov2.Completed:
-		return w.finish(ctx, u)
+		return w.end.finish(ctx, u)
 	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
 		return 0
 	}
-	p := w.progressOf(u)
+	p := w.end.progressOf(u)
 	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
 	if waiting || elsewhere || failed != nil {
-		w.recordWritten(ctx, u, p)
+		w.end.recordWritten(ctx, u, p)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return firstRetry // another replica continues
 	case failed != nil && p.separable(u, failed):
-		return w.separate(ctx, u, p, failed)
+		return w.end.separate(ctx, u, p, failed)
 	case failed != nil:
-		return w.failed(ctx, u, failed)
+		return w.end.failed(ctx, u, failed)
 	case waiting:
 		return p.pause(max(longestLook, w.Now().Sub(p.since)/4))
 	case elsewhere:
-		return w.divide(ctx, u, p)
+		return w.end.divide(ctx, u, p)
 	}
-	return w.finish(ctx, u)
+	return w.end.finish(ctx, u)
 }
 
 // carryOut executes the remaining work. The error joins the failures. waiting reports that some work must wait, and elsewhere that other
@@ -280,12 +267,12 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup
-	waited, hops := w.Now().Sub(p.since), w.hops(u)
+	waited, hops := w.Now().Sub(p.since), w.read.hops(u)
 	triggers := make([]kyvernov2.ResourceSpec, len(todo))
 	for i := range todo {
 		triggers[i] = todo[i].Trigger
 	}
-	reads, mutates := w.NewReads(triggers), updaterequest.Mutates(u.Spec.RequestType)
+	reads, mutates := w.read.reads(triggers), updaterequest.Mutates(u.Spec.RequestType)
 	for i := range todo {
 		if p.done[todo[i]] {
 			continue
@@ -325,34 +312,37 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		}
 	}
 	if ctx.Err() == nil {
-		w.lookAgain(ctx, u, lapsed)
+		w.end.lookAgain(ctx, u, lapsed)
 	}
 	return waiting, elsewhere, errors.Join(failures...)
 }
 
-func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.progress[u.Name]
-	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
-		p = newProgress()
-		w.progress[u.Name] = p
-	}
-	if p.uid == "" {
-		p.since = w.Now()
-	}
-	p.uid, p.generation, p.recorded = string(u.UID), u.Generation, writtenIn(u)
-	return p
+// ours reports whether this replica is responsible for an UpdateRequest as a whole.
+func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
+	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
 }
 
-func newProgress() *progress {
-	return &progress{
-		done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{},
-	}
+// look queues all UpdateRequests in which this replica may have a share.
+func (w *Worker) look(ctx context.Context) error {
+	return updaterequest.Each(ctx, w.Client, updaterequest.MetadataOf(kyvernov2.GroupVersion.WithKind("UpdateRequest")), &client.ListOptions{Namespace: w.Namespace},
+		func(o *metav1.PartialObjectMetadata) bool {
+			w.Add(o.Name, updaterequest.KeyOf(o))
+			return true
+		})
 }
 
-func (w *Worker) forget(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.progress, name)
+// sweep queues all existing UpdateRequests, and removes those of this replica that failed long ago or whose policy was deleted.
+func (w *Worker) sweep(ctx context.Context) error {
+	var failed []*kyvernov2.UpdateRequest
+	err := updaterequest.Each(ctx, w.Client, &kyvernov2.UpdateRequestList{}, &client.ListOptions{Namespace: w.Namespace}, func(u *kyvernov2.UpdateRequest) bool {
+		switch {
+		case u.Status.State != kyvernov2.Failed || u.Status.ObservedGeneration != u.Generation:
+			w.Add(u.Name, updaterequest.KeyOfRules(u))
+		case w.ours(u):
+			failed = append(failed, u)
+		}
+		return true
+	})
+	w.end.expire(ctx, failed, w.Snapshot())
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -31,7 +32,7 @@ func object(t *testing.T, json string) *unstructured.Unstructured {
 // S7: a namespaced policy writes only in its namespace and never writes policies, whatever was planned. There is no client here, so nothing
 // is even read.
 func TestReach(t *testing.T) {
-	w := NewWorker(WorkerOptions{Log: slog.New(slog.DiscardHandler)})
+	w := NewWorker(WorkerOptions{Log: slog.New(slog.DiscardHandler), Made: &origin.Objects{}})
 	own := &task{
 		program: &policy.Program{Kind: "Policy", Namespace: "team", Name: "p"},
 		rule:    &policy.Rule{Name: "r", Generation: &policy.Generation{Synchronize: true}},
@@ -43,18 +44,18 @@ func TestReach(t *testing.T) {
 		`{"apiVersion":"kyverno.io/v2","kind":"CleanupPolicy","metadata":{"name":"a","namespace":"team"}}`,
 	} {
 		u := object(t, made)
-		if err := w.apply(t.Context(), own, &policy.Generated{Object: u.Object}); err == nil || !strings.Contains(err.Error(), "out of reach") {
+		if err := w.apply.write(t.Context(), own, &policy.Generated{Object: u.Object}); err == nil || !strings.Contains(err.Error(), "out of reach") {
 			t.Errorf("generate %s: %v", made, err)
 		}
 		after := u.DeepCopy()
 		after.SetLabels(map[string]string{"a": "b"})
-		if err := w.mutate(t.Context(), own, &policy.Mutated{Before: u.Object, After: after.Object, Status: policy.StatusPass}); err == nil || !strings.Contains(err.Error(), "out of reach") {
+		if err := w.apply.mutate(t.Context(), own, &policy.Mutated{Before: u.Object, After: after.Object, Status: policy.StatusPass}); err == nil || !strings.Contains(err.Error(), "out of reach") {
 			t.Errorf("mutate %s: %v", made, err)
 		}
 		if u.GetNamespace() == "team" {
 			continue // objects of the namespace are allowed
 		}
-		if err := w.Remove(t.Context(), own.program, []Object{{Unstructured: u}}); err != nil {
+		if err := w.Made.Remove(t.Context(), own.program, []origin.Object{{Unstructured: u}}); err != nil {
 			t.Errorf("delete %s: %v", made, err)
 		}
 	}
@@ -146,7 +147,7 @@ func TestOnlyConflicts(t *testing.T) {
 	} {
 		seen := &tally{}
 		w := NewWorker(WorkerOptions{Observer: seen})
-		if c.want && (w.failed(t.Context(), &kyvernov2.UpdateRequest{}, c.err) != firstLook || seen.again != 0) {
+		if c.want && (w.end.failed(t.Context(), &kyvernov2.UpdateRequest{}, c.err) != firstLook || seen.again != 0) {
 			t.Errorf("%v: it counts as a failure", c.err)
 		}
 		if got := onlyConflicts(c.err); got != c.want {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
@@ -22,7 +23,7 @@ import (
 
 const (
 	// writtenAnnotation holds the digests of targets that were changed, in base64, after the generation of the UpdateRequest with their request.
-	writtenAnnotation = "ephor.dev/changed-targets"
+	writtenAnnotation = names.Domain + "changed-targets"
 	// maxWritten is the maximum number of digests in the annotation.
 	maxWritten = 10_000
 	// lastWrite limits the time for the annotation when this process ends.
@@ -60,7 +61,7 @@ func (p *progress) writtenBy(u *kyvernov2.UpdateRequest, r kyvernov2.RuleContext
 
 // requestOf returns the generation that identifies the request of an UpdateRequest; 0 if it has none.
 func requestOf(u *kyvernov2.UpdateRequest) string {
-	if asked(u) {
+	if updaterequest.Asked(u) {
 		return fmt.Sprint(u.Generation)
 	}
 	return "0"
@@ -104,7 +105,7 @@ func writtenIn(u *kyvernov2.UpdateRequest) map[digest]bool {
 }
 
 // recordWritten adds the targets that an attempt has changed to the annotation. If this fails, another replica may change them again.
-func (w *Worker) recordWritten(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) {
+func (x *finisher) recordWritten(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) {
 	text := writtenText(u, p)
 	if text == "" || text == u.Annotations[writtenAnnotation] {
 		return
@@ -113,8 +114,8 @@ func (w *Worker) recordWritten(ctx context.Context, u *kyvernov2.UpdateRequest, 
 	defer cancel()
 	next := u.DeepCopy()
 	next.Annotations = union(next.Annotations, map[string]string{writtenAnnotation: text})
-	if err := w.Client.Update(ctx, next); err != nil {
-		w.Log.Debug("the changed targets of an UpdateRequest could not be recorded", "name", u.Name, "error", err)
+	if err := x.client.Update(ctx, next); err != nil {
+		x.log.Debug("the changed targets of an UpdateRequest could not be recorded", "name", u.Name, "error", err)
 		return
 	}
 	*u = *next

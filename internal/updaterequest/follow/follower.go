@@ -18,18 +18,28 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/catalog"
-	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/updaterequest/execute"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 // Follower creates the work that changes of policies require: rules for existing objects get UpdateRequests for their triggers, and
 // the objects of deleted rules are deleted. One replica at a time runs it.
 type Follower struct {
-	Worker *execute.Worker
+	// Client must read without a cache.
+	Client client.Client
+	// Namespace is the namespace of UpdateRequests.
+	Namespace string
+	Snapshot  func() *catalog.Snapshot
+	// Stored reads policies from the API server; nil if that is not possible.
+	Stored updaterequest.Stored
+	// Made are the generated objects.
+	Made   *origin.Objects
+	Rules  Rules
+	Events event.Recorder
+	Now    func() time.Time
 	// Every is the pause between two rounds without events.
 	Every time.Duration
 	// Threshold returns the maximum number of UpdateRequests. A nil function, or 0 or less, means no limit.
@@ -37,23 +47,27 @@ type Follower struct {
 	Observer  FollowerObserver
 	Log       *slog.Logger
 
-	// known holds the rules that this process last wrote to the ledger. unstored: it could not write them.
-	known    []entry
-	unstored bool
-	// settled is the snapshot of policies in the last call of settle. settling is set while settle runs.
-	settled  *catalog.Snapshot
-	settling bool
+	// settled is the snapshot of policies in the last call of settle.
+	settled *catalog.Snapshot
 	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
-	// unfinished holds the batches of rounds that failed for a rule of the policy, and go on.
+	// unfinished holds the batches of rounds that failed or wait, and go on.
 	unfinished map[round]*batches
 	// again holds the rules whose objects were recently deleted, oldest first.
-	again []entry
+	again []origin.Definition
 
 	mu sync.Mutex
 	// seen is the snapshot of policies in the last call of See, and passed are the generate rules that it found deleted since the last round.
 	seen   *catalog.Snapshot
-	passed []entry
+	passed []origin.Definition
+}
+
+// Rules evaluates rules for existing objects.
+type Rules interface {
+	// Applies reports whether the rule has work for an object.
+	Applies(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured) bool
+	// Proofs returns a function that proves the origin of some of the objects, which have the labels of a rule but no mark.
+	Proofs(objects []*unstructured.Unstructured) func(context.Context, *policy.Program, *policy.Rule, *unstructured.Unstructured) (e origin.Entry, ok bool, err error)
 }
 
 // FollowerObserver counts events of a Follower; nil for none.
@@ -72,8 +86,8 @@ type handled struct {
 
 // Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
-	err := f.settle(ctx)
-	s, now := f.Worker.Snapshot(), f.Worker.Now()
+	waits, err := f.settle(ctx)
+	s, now := f.Snapshot(), f.Now()
 	if f.handled == nil {
 		f.handled = map[catalog.ID]handled{}
 	}
@@ -96,11 +110,17 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		switch failed := f.policy(ctx, p); {
 		case errors.Is(failed, errSuperseded):
 			return 0, err // the change has already triggered the next call
+		case failed == errWaits:
+			waits = true
+			continue
 		case failed != nil:
 			err = errors.Join(err, fmt.Errorf("policy %s: %w", p.Key(), failed))
 			continue
 		}
 		f.handled[id] = handled{p.UID, p.Generation, now}
+	}
+	if waits {
+		next = recountPause
 	}
 	if soon := f.nextCheck(); soon > 0 && (next <= 0 || soon < next) {
 		next = soon
@@ -116,48 +136,65 @@ func followed(r *policy.Rule) bool {
 // policy writes the UpdateRequests for the rules of a policy that is new, changed, or due.
 func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	var errs []error // joined, so that errors.Is finds errSuperseded
+	waits := false
 	for _, r := range p.Rules {
 		if !followed(r) {
 			continue
 		}
-		b := f.begin(ctx, p, r)
-		var err error
-		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
-			switch {
-			case r.AsksRequester():
-				f.leaveToRequests(p, r)
-			case r.WithoutTrigger:
-				err = b.add(kyvernov2.ResourceSpec{})
-			default:
-				err = f.existing(ctx, p, r, b)
-			}
-		}
-		if err == nil && r.Generation != nil && r.Generation.Synchronize {
-			var made []execute.Object
-			made, err = f.marked(ctx, p, r)
-			for _, t := range execute.TriggersIn(made) {
-				if err == nil && !execute.CopiesAll(r) {
-					err = b.add(t)
-				}
-			}
-		}
+		b := f.begin(p, r, existing)
+		err := f.triggers(ctx, p, r, b)
 		if err == nil {
-			err = b.flush()
+			err = b.flush(ctx, 1)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errWaits):
+			waits = true
+		case err != nil:
 			errs = append(errs, fmt.Errorf("rule %s: %w", r.Name, err))
 		}
 	}
-	if len(errs) == 0 {
-		maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == catalog.IDOf(p) })
+	switch {
+	case len(errs) > 0:
+		return errors.Join(errs...)
+	case waits:
+		return errWaits
 	}
-	return errors.Join(errs...)
+	maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == catalog.IDOf(p) && x.why == existing })
+	return nil
+}
+
+// triggers finds the triggers of a rule, unless an earlier call has found all of them.
+func (f *Follower) triggers(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) (err error) {
+	if b.complete {
+		return nil
+	}
+	if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
+		switch {
+		case r.AsksRequester():
+			f.leaveToRequests(p, r)
+		case r.WithoutTrigger:
+			err = b.add(ctx, kyvernov2.ResourceSpec{})
+		default:
+			err = f.existing(ctx, p, r, b)
+		}
+	}
+	if err == nil && r.Generation != nil && r.Generation.Synchronize {
+		var made []origin.Object
+		made, err = f.marked(ctx, p, r)
+		for _, t := range origin.Triggers(made) {
+			if err == nil && !origin.CopiesAll(r) {
+				err = b.add(ctx, t)
+			}
+		}
+	}
+	b.complete = err == nil
+	return err
 }
 
 // leaveToRequests reports that a rule depends on the requester, and is not executed for existing objects because these have no requester.
 func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 	f.Log.Warn("a rule that depends on the requester is not executed for existing objects", "policy", p.Key(), "rule", r.Name)
-	f.Worker.Events.Record(event.Event{
+	f.Events.Record(event.Event{
 		Regarding: event.PolicyReference(p), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(r),
 		Note: fmt.Sprintf("policy %s/%s error: the rule is not executed for existing objects: it depends on the requester (subjects, roles, clusterRoles or request.userInfo)", p.Key(), r.Name),
 	})
@@ -165,14 +202,13 @@ func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 
 // marked returns the objects that a rule generated. It renews marks with older keys, and adopts unmarked objects whose labels are proved.
 // It leaves objects without proof unchanged and reports them.
-func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]execute.Object, error) {
-	w := f.Worker
-	all, err := w.Downstream(ctx, p, r, execute.Which{})
+func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]origin.Object, error) {
+	all, err := f.Made.Of(ctx, p, r, origin.Which{})
 	if err != nil {
 		return nil, err
 	}
-	w.NoteProved(r, all.Proved)
-	ring, err := w.Keyring(ctx, false)
+	f.Made.NoteProved(r, all.Proved)
+	ring, err := f.Made.Keyring(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -180,13 +216,10 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	// exist.
 	failed := func(u *unstructured.Unstructured, err error) {
 		if ctx.Err() == nil {
-			f.Log.Warn("an object was not marked, will retry", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
+			f.Log.Warn("an object was not marked, will retry", "policy", p.Key(), "rule", r.Name, "object", updaterequest.ObjectText(u), "error", err)
 		}
 	}
-	superseded := func() bool {
-		f.settleMeanwhile(ctx) // the loop may take long
-		return w.Snapshot().Get(catalog.IDOf(p)) != p
-	}
+	superseded := func() bool { return f.Snapshot() != f.settled } // the loop may take long, and first the next call deletes objects
 	for _, m := range all.Proved {
 		if mark.IsCurrent(ring, m.GetAnnotations()[mark.Annotation]) {
 			continue
@@ -194,11 +227,11 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 		if superseded() {
 			return nil, errSuperseded
 		}
-		if err := w.Remark(ctx, m); err != nil {
+		if err := f.Made.Remark(ctx, m); err != nil {
 			failed(m.Unstructured, err)
 		}
 	}
-	reads, adopted := w.NewReads(execute.TriggersOf(all.Unproved)), 0
+	prove, adopted := f.Rules.Proofs(all.Unproved), 0
 	var left []*unstructured.Unstructured
 	for _, u := range all.Unproved {
 		if u.GetDeletionTimestamp() != nil {
@@ -207,7 +240,10 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 		if superseded() {
 			return nil, errSuperseded
 		}
-		ok, err := w.Adopt(ctx, p, r, u, reads)
+		entry, ok, err := prove(ctx, p, r, u)
+		if ok {
+			err = f.Made.Adopt(ctx, u, entry)
+		}
 		if err != nil {
 			failed(u, err)
 		}
@@ -217,7 +253,7 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 			left = append(left, u)
 		}
 	}
-	w.ReportUnproved(p, r, left...)
+	f.Made.ReportUnproved(p, r, left...)
 	if adopted > 0 {
 		f.Log.Info("marked objects that a rule had generated", "policy", p.Key(), "rule", r.Name, "objects", adopted)
 	}
@@ -228,22 +264,22 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) error {
 	seen := map[schema.GroupKind]bool{}
 	// An object that the rule generated is not a trigger of the rule; otherwise each round would generate more objects.
-	labelled := labels.SelectorFromSet(execute.LabelsOfRule(p, r.Name))
+	labelled := labels.SelectorFromSet(origin.LabelsOfRule(p, r.Name))
 	own := func(u *unstructured.Unstructured) (bool, error) {
 		if !labelled.Matches(labels.Set(u.GetLabels())) {
 			return false, nil
 		}
-		if execute.Fits(r, u) {
+		if origin.Fits(r, u) {
 			return true, nil
 		}
-		c, ok, err := f.Worker.Claim(ctx, u)
-		return ok && execute.IsOf(c, p.Identity(), r.Name), err
+		c, ok, err := f.Made.Claim(ctx, u)
+		return ok && origin.IsOf(c, p.Identity(), r.Name), err
 	}
 	for _, target := range r.Targets {
 		if target.Subresource != "" {
 			continue
 		}
-		kinds, err := f.Worker.Find(target)
+		kinds, err := f.Made.Find(target)
 		if err != nil {
 			return err
 		}
@@ -253,10 +289,10 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			}
 			seen[gvk.GroupKind()] = true
 			var failed error
-			err := f.Worker.Each(ctx, gvk, &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
+			err := updaterequest.Each(ctx, f.Client, updaterequest.ListOf(gvk), &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
 				var mine bool
-				if mine, failed = own(u); failed == nil && !mine && u.GetDeletionTimestamp() == nil && f.applies(ctx, p, r, u) {
-					failed = b.add(execute.SpecOf(u))
+				if mine, failed = own(u); failed == nil && !mine && u.GetDeletionTimestamp() == nil && f.Rules.Applies(ctx, p, r, u) {
+					failed = b.add(ctx, updaterequest.SpecOf(u))
 				}
 				return failed == nil && ctx.Err() == nil
 			})
@@ -269,13 +305,4 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 		}
 	}
 	return nil
-}
-
-// applies reports whether the rule has work for the object. If a lookup fails, it returns true, and the worker reports the failure.
-func (f *Follower) applies(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured) bool {
-	out := f.Worker.Eval(ctx, engine.Input{
-		Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{r}}},
-		Request:    f.Worker.ScanRequest(u), Stages: r.Stage, Root: f.Worker.Root,
-	})
-	return len(out.Work) > 0 || slices.ContainsFunc(out.Results, func(r policy.Result) bool { return r.Status == policy.StatusError })
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 // See notes the generate rules that were deleted since the last call. It is called after each change of the policies, also during a round of
@@ -20,9 +21,9 @@ func (f *Follower) See(s *catalog.Snapshot) {
 		if s.Get(catalog.IDOf(p)) == p {
 			continue
 		}
-		for _, e := range entriesOfPolicy(p) {
+		for _, e := range origin.DefinitionsOf(p) {
 			if e.Synchronize && !isBack(s, e) {
-				f.passed = append(slices.DeleteFunc(f.passed, func(x entry) bool { return x.key() == e.key() }), e)
+				f.passed = append(slices.DeleteFunc(f.passed, func(x origin.Definition) bool { return x.Rule() == e.Rule() }), e)
 			}
 		}
 	}
@@ -32,16 +33,16 @@ func (f *Follower) See(s *catalog.Snapshot) {
 }
 
 // withPassed returns the rules of the record, and those deleted since the last round that are not in it.
-func (f *Follower) withPassed(rules []entry) []entry {
+func (f *Follower) withPassed(rules []origin.Definition) []origin.Definition {
 	f.mu.Lock()
 	passed := f.passed
 	f.passed = nil
 	f.mu.Unlock()
-	return union(rules, slices.DeleteFunc(passed, func(e entry) bool { return isBack(f.settled, e) }))
+	return origin.Union(rules, slices.DeleteFunc(passed, func(e origin.Definition) bool { return isBack(f.settled, e) }))
 }
 
 // hasPassed reports whether one of the rules that the next round handles is the given one.
-func (f *Follower) hasPassed(is func(entry) bool) bool {
+func (f *Follower) hasPassed(is func(origin.Definition) bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.passed, is)

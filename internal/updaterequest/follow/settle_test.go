@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,19 +24,20 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/seal"
-	"ephor.invalid/ephor/internal/updaterequest/execute"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 // site is a cluster with the policies that a replica knows, and with its record of generated objects.
 type site struct {
 	client   client.WithWatch
 	catalog  *catalog.Catalog
-	record   *ledger.Ledger
-	stored   execute.Stored
+	record   *origin.Record
+	stored   updaterequest.Stored
 	policies map[string]*policy.Program
 }
 
@@ -49,9 +51,10 @@ func newSite(t *testing.T, calls interceptor.Funcs) *site {
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithInterceptorFuncs(calls).Build()
 	return &site{
-		client:  fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithInterceptorFuncs(calls).Build(),
-		catalog: catalog.New(), record: ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)}), policies: map[string]*policy.Program{},
+		client: c, catalog: catalog.New(), policies: map[string]*policy.Program{},
+		record: origin.New(origin.Options{Client: c, Namespace: "ephor", Log: slog.New(slog.DiscardHandler)}),
 	}
 }
 
@@ -66,10 +69,25 @@ func (s *site) follower() *Follower {
 	if err != nil {
 		panic(err)
 	}
-	return &Follower{Every: time.Hour, Log: log, Worker: execute.NewWorker(execute.WorkerOptions{
-		Client: s.client, Namespace: "ephor", Ledger: s.record, Snapshot: s.catalog.Snapshot, Stored: s.stored, Log: log, Now: time.Now,
-		Keys: func(context.Context, bool) (*seal.Keyring, error) { return ring, nil },
-	})}
+	return &Follower{
+		Client: s.client, Namespace: "ephor", Snapshot: s.catalog.Snapshot, Stored: s.stored, Events: event.Discard, Now: time.Now, Every: time.Hour, Log: log, Rules: noRules{},
+		Made: &origin.Objects{
+			Client: s.client, Record: s.record, Events: event.Discard, Log: log, Keys: func(context.Context, bool) (*seal.Keyring, error) { return ring, nil },
+		},
+	}
+}
+
+// noRules applies no rule, and proves no object.
+type noRules struct{}
+
+func (noRules) Applies(context.Context, *policy.Program, *policy.Rule, *unstructured.Unstructured) bool {
+	return false
+}
+
+func (noRules) Proofs([]*unstructured.Unstructured) func(context.Context, *policy.Program, *policy.Rule, *unstructured.Unstructured) (origin.Entry, bool, error) {
+	return func(context.Context, *policy.Program, *policy.Rule, *unstructured.Unstructured) (origin.Entry, bool, error) {
+		return origin.Entry{}, false, nil
+	}
 }
 
 // add adds a policy with one rule, which has the policy's name and generates ConfigMaps.
@@ -90,7 +108,7 @@ func (s *site) make(t *testing.T, policyName, name string) {
 	if err := s.client.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	s.record.Note(ledger.Entry{
+	s.record.Note(origin.Entry{
 		Claim:  mark.Claim{Policy: policyName, Rule: policyName, Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: "n", UID: "n"}},
 		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name, UID: name},
 	})
@@ -142,12 +160,12 @@ func TestUndoAfterAReadOfThePolicy(t *testing.T) {
 // Rules that could not be written to their record are not forgotten: their objects are deleted with them.
 func TestRulesThatAreNotStored(t *testing.T) {
 	for name, refusal := range map[string]error{
-		"forbidden": apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, LedgerName, errors.New("no right")),
+		"forbidden": apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, origin.RulesName, errors.New("no right")),
 		"too late":  apierrors.NewTimeoutError("etcd has no leader", 1),
 	} {
 		refused := false
 		s := newSite(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if o.GetName() == LedgerName && refused {
+			if o.GetName() == origin.RulesName && refused {
 				return refusal
 			}
 			return c.Update(ctx, o, opts...)
@@ -210,10 +228,10 @@ func TestLateObjectsOfADeletedRule(t *testing.T) {
 				t.Errorf("hand-over: %v: the late object exists", handOver)
 			}
 			record := &corev1.ConfigMap{}
-			if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "ephor", Name: LedgerName}, record); err != nil {
+			if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "ephor", Name: origin.RulesName}, record); err != nil {
 				t.Fatal(err)
 			}
-			if text := record.Data[ledgerKey]; strings.Contains(text, `"p"`) || !strings.Contains(text, `"stays"`) || !s.exists(t, "of another rule") {
+			if text := record.Data["rules"]; strings.Contains(text, `"p"`) || !strings.Contains(text, `"stays"`) || !s.exists(t, "of another rule") {
 				t.Errorf("the record is %s", text)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 const (
@@ -24,37 +25,37 @@ func (f *Follower) remember(x undo) {
 	if x.release {
 		return
 	}
-	x.KeepCopies, x.Again = x.keepCopies, f.Worker.Now().Add(lag).UnixMilli()
-	f.again = append(f.again, x.entry)
+	x.KeepCopies, x.Again = x.keepCopies, f.Now().Add(lag).UnixMilli()
+	f.again = append(f.again, x.Definition)
 	if n := len(f.again) - maxAgain; n > 0 {
 		f.again = f.again[n:]
 	}
 }
 
 // resume separates the scheduled checks from the entries of the record, and adds those that an earlier leader scheduled to f.again.
-func (f *Follower) resume(entries []entry) (rules []entry) {
-	latest := f.Worker.Now().Add(lag).UnixMilli() // the clock of the earlier leader may be ahead
+func (f *Follower) resume(entries []origin.Definition) (rules []origin.Definition) {
+	latest := f.Now().Add(lag).UnixMilli() // the clock of the earlier leader may be ahead
 	for _, e := range entries {
 		switch {
 		case e.Again == 0:
 			rules = append(rules, e)
-		case !slices.ContainsFunc(f.again, func(x entry) bool { return x.key() == e.key() }):
+		case !slices.ContainsFunc(f.again, func(x origin.Definition) bool { return x.Rule() == e.Rule() }):
 			e.Again = min(e.Again, latest)
 			f.again = append(f.again, e)
 		}
 	}
-	slices.SortStableFunc(f.again, func(a, b entry) int { return cmp.Compare(a.Again, b.Again) })
+	slices.SortStableFunc(f.again, func(a, b origin.Definition) int { return cmp.Compare(a.Again, b.Again) })
 	return rules
 }
 
 // undoAgain checks again for objects of deleted rules.
 func (f *Follower) undoAgain(ctx context.Context) error {
-	now := f.Worker.Now().UnixMilli()
+	now := f.Now().UnixMilli()
 	for len(f.again) > 0 && f.again[0].Again <= now {
 		x := f.again[0]
-		if !isBack(f.Worker.Snapshot(), x) {
-			if err := f.undo(ctx, &undo{entry: x, keepCopies: x.KeepCopies}); err != nil {
-				return fmt.Errorf("objects of rule %s of policy %s: %w", x.Rule, x.Policy, err)
+		if !isBack(f.Snapshot(), x) {
+			if err := f.undo(ctx, &undo{Definition: x, keepCopies: x.KeepCopies}); err != nil {
+				return fmt.Errorf("objects of rule %s of policy %s: %w", x.Name, x.Policy, err)
 			}
 		}
 		f.again = f.again[1:]
@@ -67,11 +68,11 @@ func (f *Follower) nextCheck() time.Duration {
 	if len(f.again) == 0 {
 		return 0
 	}
-	return max(time.UnixMilli(f.again[0].Again).Sub(f.Worker.Now()), recountPause)
+	return max(time.UnixMilli(f.again[0].Again).Sub(f.Now()), recountPause)
 }
 
 // isBack reports whether a rule with this name exists again. Then the objects belong to that rule.
-func isBack(s *catalog.Snapshot, e entry) bool {
-	_, rule := updaterequest.FindRule(s, e.id(), e.Rule)
+func isBack(s *catalog.Snapshot, e origin.Definition) bool {
+	_, rule := updaterequest.FindRule(s, e.Rule().ID, e.Name)
 	return rule != nil
 }

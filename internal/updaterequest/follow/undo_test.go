@@ -8,16 +8,17 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
-// TestUndone lists the work that changes of policies require. The compared rules were stored in the ledger and read from it.
+// TestUndone lists the work that changes of policies require. The compared rules were stored in the record and read from it.
 func TestUndone(t *testing.T) {
 	rule := func(name string, g policy.Generation, target string) *policy.Rule {
 		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}
 	}
 	sync := policy.Generation{Synchronize: true}
-	entries := func(rules ...*policy.Rule) []entry {
-		return entriesOf(catalog.NewStatic([]*policy.Program{{Kind: "ClusterPolicy", Name: "p", Rules: rules}}))
+	entries := func(rules ...*policy.Rule) []origin.Definition {
+		return origin.Definitions(catalog.NewStatic([]*policy.Program{{Kind: "ClusterPolicy", Name: "p", Rules: rules}}))
 	}
 	once, orphan := rule("once", policy.Generation{}, "a"), rule("orphan", policy.Generation{Synchronize: true, Orphan: true}, "a")
 	copies := func(selector string) *policy.Rule {
@@ -35,12 +36,12 @@ func TestUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stored []entry
+	var stored []origin.Definition
 	if err := json.Unmarshal(text, &stored); err != nil || !reflect.DeepEqual(stored, before) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	for name, c := range map[string]struct {
-		after []entry
+		after []origin.Definition
 		gone  bool // whether the policy was deleted
 		want  []string
 	}{
@@ -61,7 +62,7 @@ func TestUndone(t *testing.T) {
 			case x.keepCopies:
 				what = "delete all but copies of "
 			}
-			got = append(got, what+x.Rule)
+			got = append(got, what+x.Name)
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, c.want) {

@@ -1,10 +1,12 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,13 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 // Watcher watches the objects of synchronized rules and the sources of their copies, for rules that have no webhooks for
@@ -36,6 +37,7 @@ type Watcher struct {
 	mu      sync.Mutex
 	watched map[schema.GroupVersionResource]*watched
 	pending map[change]pending
+	since   time.Time // of the first pending change
 	// last holds the time at which work was last written for a change, so that two writers that overwrite each other's changes do not use all
 	// the capacity.
 	last map[change]time.Time
@@ -54,7 +56,7 @@ type watched struct {
 
 // change identifies an observed object and its work: for a rule and a trigger, or for all copies that a rule made from a source.
 type change struct {
-	rule    ledger.Rule
+	rule    origin.Rule
 	trigger mark.Object
 	source  mark.Object
 	uid     string
@@ -76,32 +78,30 @@ const (
 )
 
 // Once starts and stops watches, and writes the work for observed changes.
-func (w *Watcher) Once(ctx context.Context) (time.Duration, error) {
-	unknown := w.reconcile(ctx)
+func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
+	if w.reconcile(ctx) {
+		again = retryKinds
+	}
 	w.mu.Lock()
 	waits := len(w.pending) > 0
+	early := w.since.Add(quiet).Sub(w.Follower.Now())
 	w.mu.Unlock()
 	switch {
-	case !waits && unknown:
-		return retryKinds, nil
 	case !waits:
-		return 0, nil
-	}
-	select {
-	case <-ctx.Done():
-		return 0, nil
-	case <-time.After(quiet):
+		return again, nil
+	case early > 0:
+		return early, nil
 	}
 	next, err := w.flush(ctx)
-	if unknown && next == 0 {
-		next = retryKinds
+	if next > 0 {
+		again = next
 	}
-	return next, err
+	return again, err
 }
 
 // rule returns the rule of an entry if its objects are watched, and nil otherwise.
-func (w *Watcher) rule(r ledger.Rule) (*policy.Program, *policy.Rule) {
-	p, rule := updaterequest.FindRule(w.Follower.Worker.Snapshot(), r.ID, r.Name)
+func (w *Watcher) rule(r origin.Rule) (*policy.Program, *policy.Rule) {
+	p, rule := updaterequest.FindRule(w.Follower.Snapshot(), r.ID, r.Name)
 	if rule == nil || rule.Generation == nil || !rule.Generation.Watched || !rule.Generation.Synchronize {
 		return nil, nil
 	}
@@ -111,25 +111,25 @@ func (w *Watcher) rule(r ledger.Rule) (*policy.Program, *policy.Rule) {
 // reconcile starts the necessary watches and stops the others, and reports whether the resource of a kind could not be found. Its watch goes
 // on if there is one. Watches from an earlier term as leader have ended.
 func (w *Watcher) reconcile(ctx context.Context) (unknown bool) {
-	worker := w.Follower.Worker
+	f := w.Follower
 	want := map[schema.GroupVersionResource]schema.GroupVersionKind{}
 	lost := map[schema.GroupVersionKind]bool{}
 	add := func(gvk schema.GroupVersionKind) {
-		m, err := worker.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		m, err := f.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err == nil {
 			want[m.Resource] = gvk
 		} else {
 			lost[gvk] = true
 		}
 	}
-	for _, r := range worker.Ledger.Rules() {
+	for _, r := range f.Made.Record.Rules() {
 		if _, rule := w.rule(r); rule == nil {
 			continue
 		}
-		for _, gvk := range worker.Ledger.Kinds(r) {
+		for _, gvk := range f.Made.Record.Kinds(r) {
 			add(gvk)
 		}
-		for _, gvk := range worker.Ledger.Sources(r) {
+		for _, gvk := range f.Made.Record.Sources(r) {
 			add(gvk)
 		}
 	}
@@ -187,15 +187,15 @@ func (w *Watcher) failed(ctx context.Context, gvr schema.GroupVersionResource, x
 
 // report records events about rules whose objects the controller is not allowed to watch.
 func (w *Watcher) report(gvk schema.GroupVersionKind, err error) {
-	worker := w.Follower.Worker
-	for _, r := range worker.Ledger.Rules() {
+	f := w.Follower
+	for _, r := range f.Made.Record.Rules() {
 		p, rule := w.rule(r)
 		if rule == nil {
 			continue
 		}
-		for _, k := range append(worker.Ledger.Kinds(r), worker.Ledger.Sources(r)...) {
+		for _, k := range append(f.Made.Record.Kinds(r), f.Made.Record.Sources(r)...) {
 			if k == gvk {
-				worker.Events.Record(event.Event{
+				f.Events.Record(event.Event{
 					Regarding: event.PolicyReference(p), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(rule),
 					Note: fmt.Sprintf("policy %s/%s error: changes of %s are not noticed: %v", p.Key(), rule.Name, gvk.Kind, err),
 				})
@@ -207,7 +207,7 @@ func (w *Watcher) report(gvk schema.GroupVersionKind, err error) {
 
 // see handles the observed version of an existing object.
 func (w *Watcher) see(x *watched, uid, version string) {
-	l := w.Follower.Worker.Ledger
+	l := w.Follower.Made.Record
 	e, made := l.Object(uid)
 	copies := l.OfSource(uid)
 	if !made && len(copies) == 0 {
@@ -228,7 +228,7 @@ func (w *Watcher) see(x *watched, uid, version string) {
 
 // lose handles a deleted object.
 func (w *Watcher) lose(uid string) {
-	l := w.Follower.Worker.Ledger
+	l := w.Follower.Made.Record
 	e, made := l.Object(uid)
 	copies := l.OfSource(uid)
 	w.mu.Lock()
@@ -257,7 +257,7 @@ func (r fromStart) List(ctx context.Context, o metav1.ListOptions) (*metav1.Part
 
 // begin notes which objects are in the record before a list. An object that is recorded during the list may be created after the list.
 func (w *Watcher) begin(x *watched) {
-	l := w.Follower.Worker.Ledger
+	l := w.Follower.Made.Record
 	before := map[string]bool{}
 	add := func(o mark.Object) {
 		if o.UID != "" && schema.FromAPIVersionAndKind(o.APIVersion, o.Kind) == x.gvk {
@@ -293,15 +293,18 @@ func (w *Watcher) listed(x *watched) {
 
 // wait queues a change.
 func (w *Watcher) wait(c change, why pending) {
+	if len(w.pending) == 0 {
+		w.since = w.Follower.Now()
+	}
 	w.pending[c] = why
 	w.Wake()
 }
 
 // flush writes the UpdateRequests for queued changes. It returns when to call it again for changes that have to wait.
 func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
-	worker := w.Follower.Worker
-	now := worker.Now()
-	todo := map[ledger.Rule][]change{}
+	f := w.Follower
+	now := f.Now()
+	todo := map[origin.Rule][]change{}
 	w.mu.Lock()
 	for c, at := range w.last {
 		if now.Sub(at) > time.Minute {
@@ -328,27 +331,27 @@ func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
 		if rule == nil {
 			continue
 		}
-		if err := w.write(ctx, p, rule, changes, why); err != nil {
-			if errors.Is(err, errSuperseded) {
-				again = max(again, sameAgain)
-			} else {
-				errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
-			}
-			w.mu.Lock()
-			for _, c := range changes {
-				if _, newer := w.pending[c]; !newer {
-					w.pending[c] = why[c]
-				}
-			}
-			w.mu.Unlock()
+		left, err := w.write(ctx, p, rule, changes, why)
+		switch {
+		case errors.Is(err, errWaits):
+			again = max(again, sameAgain)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
 		}
+		w.mu.Lock()
+		for _, c := range left {
+			if _, newer := w.pending[c]; !newer {
+				w.pending[c] = why[c]
+			}
+		}
+		w.mu.Unlock()
 	}
 	return again, errors.Join(errs...)
 }
 
 // current reports whether the record already contains the observed version.
 func (w *Watcher) current(c change, p pending) bool {
-	l := w.Follower.Worker.Ledger
+	l := w.Follower.Made.Record
 	if p.gone {
 		return false
 	}
@@ -364,39 +367,41 @@ func (w *Watcher) current(c change, p pending) bool {
 	return true
 }
 
-// write writes the UpdateRequests of one rule.
-func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) error {
-	worker := w.Follower.Worker
-	unique := strconv.FormatInt(worker.Now().UnixNano(), 36)
-	b := &batches{f: w.Follower, program: p, rule: r, ctx: ctx, why: "changed " + unique}
-	var gone []string
-	for _, c := range changes {
-		if c.source == (mark.Object{}) {
-			if err := b.add(specOf(c.trigger)); err != nil {
-				return err
+// write writes the UpdateRequests of one rule. It returns the changes that have none yet.
+func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) (left []change, err error) {
+	f := w.Follower
+	b := &batches{f: f, program: p, rule: r, why: "changed " + strconv.FormatInt(f.Now().UnixNano(), 36)}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.source.UID, b.source.UID) }) // those of generated objects first
+	for len(changes) > 0 {
+		some := changes[:1]
+		if source := changes[0].source; source != (mark.Object{}) {
+			if err := b.room(ctx); err != nil {
+				return changes, err
 			}
-			if why[c].gone {
-				gone = append(gone, c.uid)
+			u := updaterequest.NewForSource(f.Namespace, p, r, updaterequest.SpecIn(source), why[changes[0]].gone, r.Name, source.UID, b.why)
+			if err := f.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+				return changes, fmt.Errorf("write UpdateRequest: %w", err)
 			}
-			continue
+		} else {
+			for n := range changes[:min(len(changes), updaterequest.Batch)] {
+				if changes[n].source != (mark.Object{}) {
+					break
+				}
+				some = changes[:n+1]
+				if err := b.add(ctx, updaterequest.SpecIn(changes[n].trigger)); err != nil {
+					return changes, err
+				}
+			}
+			if err := b.flush(ctx, 1); err != nil {
+				return changes, err
+			}
 		}
-		if err := b.room(); err != nil {
-			return err
+		for _, c := range some {
+			if why[c].gone && c.source == (mark.Object{}) {
+				f.Made.Record.Drop(c.uid) // only now, since the next leader finds the change by the record
+			}
 		}
-		u := worker.NewSourceWork(p, r, specOf(c.source), why[c].gone, r.Name, c.source.UID, unique)
-		if err := worker.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("write UpdateRequest: %w", err)
-		}
+		changes = changes[len(some):]
 	}
-	if err := b.flush(); err != nil {
-		return err
-	}
-	for _, uid := range gone {
-		worker.Ledger.Drop(uid) // only now, since the next leader finds the change by the record
-	}
-	return nil
-}
-
-func specOf(o mark.Object) kyvernov2.ResourceSpec {
-	return kyvernov2.ResourceSpec{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: types.UID(o.UID)}
+	return nil, nil
 }

@@ -24,12 +24,12 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
-	"ephor.invalid/ephor/internal/updaterequest/execute"
-	"ephor.invalid/ephor/internal/updaterequest/ledger"
+	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
 // changing is a resource whose objects the test changes.
@@ -55,8 +55,25 @@ func metadataOf(uid, version string) metav1.PartialObjectMetadata {
 	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o-" + uid, UID: types.UID(uid), ResourceVersion: version}}
 }
 
+// rounds calls Once until it has nothing more to do soon.
+func rounds(t *testing.T, ctx context.Context, w *Watcher) {
+	t.Helper()
+	for {
+		next, err := w.Once(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next == 0 || next > sameAgain {
+			return
+		}
+		time.Sleep(next)
+	}
+}
+
 // A change of a generated object or of its source creates work. Our own writes, and changes of objects that are not in the record, do not.
-func TestWatched(t *testing.T) {
+func TestWatched(t *testing.T) { synctest.Test(t, testWatched) }
+
+func testWatched(t *testing.T) {
 	const kind = "GeneratingPolicy"
 	rule := func(name string, g policy.Generation) *policy.Program {
 		return &policy.Program{Kind: kind, Name: name, UID: name, Rules: []*policy.Rule{{Name: name, Stage: policy.StageGenerate, Generation: &g}}}
@@ -73,13 +90,13 @@ func TestWatched(t *testing.T) {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
 	wake := make(chan struct{}, 100)
 	fire := func() { wake <- struct{}{} }
-	record := ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
-	worker := execute.NewWorker(execute.WorkerOptions{
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build(), Namespace: "ephor", Ledger: record,
-		Snapshot: func() *catalog.Snapshot { return snapshot }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-	})
+	record := origin.New(origin.Options{Log: slog.New(slog.DiscardHandler)})
+	follower := &Follower{
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build(), Namespace: "ephor", Made: &origin.Objects{Record: record},
+		Snapshot: func() *catalog.Snapshot { return snapshot }, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	}
 	note := func(policyName, trigger, uid, source string) {
-		e := ledger.Entry{
+		e := origin.Entry{
 			Claim:  mark.Claim{Kind: kind, Policy: policyName, Rule: policyName, Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: trigger, UID: trigger}, Source: source},
 			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "o-" + uid, UID: uid}, Version: "1",
 		}
@@ -104,16 +121,14 @@ func TestWatched(t *testing.T) {
 	secrets := &changing{events: watch.NewFake(), listed: make(chan struct{})}
 	secrets.objects = append(secrets.objects, metadataOf("s", "1"), metadataOf("s2", "1"))
 	w := &Watcher{
-		Follower: &Follower{Worker: worker, Log: slog.New(slog.DiscardHandler)}, Wake: fire, Log: slog.New(slog.DiscardHandler),
+		Follower: follower, Wake: fire, Log: slog.New(slog.DiscardHandler),
 		Resource: func(gvr schema.GroupVersionResource) metawatch.Resource {
 			return map[string]metawatch.Resource{"configmaps": maps, "secrets": secrets}[gvr.Resource]
 		},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if _, err := w.Once(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rounds(t, ctx, w)
 	<-maps.listed
 	<-secrets.listed
 	changed := func(f func(runtime.Object), o metav1.PartialObjectMetadata) { f(&o) }
@@ -137,11 +152,9 @@ func TestWatched(t *testing.T) {
 		case <-late:
 			t.Fatalf("after a minute the work is\n%s", strings.Join(got, "\n"))
 		}
-		if _, err := w.Once(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rounds(t, ctx, w)
 		list := &kyvernov2.UpdateRequestList{}
-		if err := worker.Client.List(ctx, list); err != nil {
+		if err := follower.Client.List(ctx, list); err != nil {
 			t.Fatal(err)
 		}
 		got = nil
@@ -195,7 +208,7 @@ func watcherOf(t *testing.T, s *site, maps metawatch.Resource) (w *Watcher, note
 		Resource: func(schema.GroupVersionResource) metawatch.Resource { return maps },
 	}
 	return w, func(trigger, uid, version string) {
-		s.record.Note(ledger.Entry{
+		s.record.Note(origin.Entry{
 			Claim:  mark.Claim{Policy: "sync", Rule: "sync", Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: trigger, UID: trigger}},
 			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "o-" + uid, UID: uid}, Version: version,
 		})
@@ -213,13 +226,9 @@ func TestRecordedDuringAList(t *testing.T) {
 		note("deleted", "gone", "1")
 		maps.during = func() { note("new", "new", "2") }
 		ctx, stop := context.WithCancel(t.Context())
-		if _, err := w.Once(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rounds(t, ctx, w)
 		<-maps.listed
-		if _, err := w.Once(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rounds(t, ctx, w)
 		if got, want := s.requests(t), []string{" deleted"}; !slices.Equal(got, want) {
 			t.Errorf("the work is for %q, want %q", got, want)
 		}
@@ -262,7 +271,7 @@ func TestChangesOfOneTrigger(t *testing.T) {
 	}
 	refusal = nil
 	now := time.Now().Add(2 * sameAgain)
-	w.Follower.Worker.Now = func() time.Time { return now }
+	w.Follower.Now = func() time.Time { return now }
 	if _, err := w.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,12 @@ import (
 
 // Failure is the stored form of an error of a lookup.
 type Failure struct {
+	// The text of the error.
 	Text string `json:"text"`
-	// Cause is the type that rules distinguish, with its fields; empty for other errors.
-	Cause string   `json:"cause,omitempty"`
-	Args  []string `json:"args,omitempty"`
+	// The type that rules distinguish; absent for other errors.
+	Cause string `json:"cause,omitempty"`
+	// The fields of that type.
+	Args []string `json:"args,omitempty"`
 }
 
 // The causes of failures.

@@ -1,0 +1,119 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// leaseServer is an API server that keeps one Lease. While it is silent, it answers nothing.
+type leaseServer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	lease   map[string]any
+	version int
+	silent  atomic.Bool
+	renewed atomic.Int64 // Unix nanoseconds of the last write
+}
+
+func newLeaseServer(t *testing.T) *leaseServer {
+	s := &leaseServer{}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if s.silent.Load() {
+		<-r.Context().Done()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodGet && s.lease == nil {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+		return
+	}
+	if r.Method != http.MethodGet {
+		s.lease = nil
+		_ = json.Unmarshal(body, &s.lease)
+		s.version++
+		s.lease["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(s.version)
+		s.renewed.Store(time.Now().UnixNano())
+	}
+	_ = json.NewEncoder(w).Encode(s.lease)
+}
+
+func (s *leaseServer) holder() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spec, _ := s.lease["spec"].(map[string]any)
+	holder, _ := spec["holderIdentity"].(string)
+	return holder
+}
+
+// A leader whose API server does not answer ends its rows before another process may lead, which is 6 × Retry after the last renewal.
+func TestLeaderEndsBeforeItsLease(t *testing.T) {
+	const retry = 200 * time.Millisecond
+	server := newLeaseServer(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	began, ended := make(chan struct{}), make(chan time.Time, 1)
+	once := sync.OnceFunc(func() { close(began) })
+	go func() {
+		_ = server.election("a", retry).Run(ctx, func(ctx context.Context) {
+			once()
+			<-ctx.Done()
+			select {
+			case ended <- time.Now():
+			default:
+			}
+		})
+	}()
+	<-began
+	server.silent.Store(true)
+	last := time.Unix(0, server.renewed.Load())
+	if after := (<-ended).Sub(last); after > 6*retry {
+		t.Errorf("the rows ended %s after the last renewal; another process may lead after %s", after.Round(time.Millisecond), 6*retry)
+	}
+}
+
+// The lease is released after the rows have ended, never before.
+func TestLeaseIsReleasedAfterTheRows(t *testing.T) {
+	server := newLeaseServer(t)
+	ctx, stop := context.WithCancel(t.Context())
+	during := make(chan string, 1)
+	err := server.election("a", 200*time.Millisecond).Run(ctx, func(lead context.Context) {
+		stop()
+		<-lead.Done()
+		during <- server.holder()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if holder := <-during; holder != "a" {
+		t.Errorf("%q holds the lease while the rows of a end", holder)
+	}
+	if holder := server.holder(); holder != "" {
+		t.Errorf("%q holds the lease after the end", holder)
+	}
+}
+
+func (s *leaseServer) election(identity string, retry time.Duration) *Election {
+	return &Election{
+		Config: &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, Lease: "l", Namespace: "n",
+		Identity: identity, Retry: retry, Log: quiet,
+	}
+}

@@ -1,0 +1,57 @@
+package controller
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Page is one page of a list, as the list types of the API machinery are.
+type Page interface {
+	GetResourceVersion() string
+	GetContinue() string
+}
+
+// Pages lists objects page by page, hands each page over, and returns the resource version of the first page. A list that takes longer
+// than the API server keeps its state goes on with the rest.
+func Pages[P Page](ctx context.Context, options metav1.ListOptions, list func(context.Context, metav1.ListOptions) (P, error), each func(P) error) (version string, err error) {
+	for {
+		page, err := list(ctx, options)
+		if goesOn(err, &options.Continue) {
+			continue
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = each(page)
+		}
+		if err != nil {
+			return "", err
+		}
+		if version == "" {
+			version = page.GetResourceVersion()
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return version, nil
+		}
+	}
+}
+
+// goesOn reports whether a paged list goes on after the error of a page, and then sets its continue token. The API server keeps the state of
+// a list for some minutes only. Then it answers 410 with a token for the rest of the list in its current state, so that a list that takes
+// longer does not start again at its first page. No object that exists all the time is left out.
+func goesOn(err error, token *string) bool {
+	var status apierrors.APIStatus
+	if *token == "" || !errors.As(err, &status) || !apierrors.IsResourceExpired(err) {
+		return false
+	}
+	next := status.Status().ListMeta.Continue
+	if next == "" || next == *token {
+		return false
+	}
+	*token = next
+	return true
+}

@@ -1,0 +1,219 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/value"
+)
+
+// finisher ends attempts: it removes executed UpdateRequests, divides those that several replicas share, and writes what failed to the status.
+// It keeps the progress of those that are not finished.
+type finisher struct {
+	client    client.Client
+	namespace string
+	read      *reader
+	observer  WorkerObserver
+	log       *slog.Logger
+	now       func() time.Time
+
+	mu       sync.Mutex
+	progress map[string]*progress
+	lost     []string // failed UpdateRequests, oldest first
+}
+
+// finish removes an executed UpdateRequest, unless a request has added work meanwhile.
+func (x *finisher) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration) {
+	err := x.client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		x.forget(u.Name)
+		return 0
+	case apierrors.IsConflict(err):
+		return x.soon(u.Name, longestLook)
+	}
+	x.log.Warn("an executed UpdateRequest could not be removed", "name", u.Name, "error", err)
+	x.observer.Requeued(WorkerName, 1)
+	return x.soon(u.Name, longestError)
+}
+
+// failed writes the reason for a failure to the status, and schedules the next attempt. Conflicts with other writers count as a failure only
+// from the sixth attempt in a row on.
+func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
+	retries := u.Status.RetryCount
+	if u.Status.ObservedGeneration != u.Generation {
+		retries = 0 // the work was requested again
+	}
+	if retries < maxRetries && onlyConflicts(why) && x.conflicts(u.Name) <= updaterequest.Attempts {
+		return x.soon(u.Name, longestLook)
+	}
+	message := value.Message(strings.ToValidUTF8(why.Error(), ""))
+	next := u.DeepCopy()
+	next.Status.State, next.Status.Message = kyvernov2.Pending, message
+	next.Status.ObservedGeneration, next.Status.RetryCount = u.Generation, retries+1
+	if retries >= maxRetries || all(why, isHop) {
+		next.Status.State = kyvernov2.Failed
+	}
+	if err := x.client.Status().Update(ctx, next); err != nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			x.forget(u.Name)
+			return 0
+		case apierrors.IsConflict(err):
+			return x.soon(u.Name, longestLook)
+		}
+		x.log.Warn("the status of an UpdateRequest could not be written", "name", u.Name, "error", err)
+		return x.soon(u.Name, longestError)
+	}
+	if next.Status.State == kyvernov2.Failed {
+		x.forget(u.Name)
+		x.dropOldFailures(ctx, u.Name)
+		x.observer.Dropped(WorkerName)
+		x.log.Error("work failed, no retries left", "name", u.Name, "policy", u.Spec.Policy, "error", why)
+		return 0
+	}
+	x.observer.Requeued(WorkerName, retries+1)
+	x.log.Warn("work failed, will retry", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
+	return min(firstRetry<<min(retries, 10), longestRetry)
+}
+
+// dropOldFailures remembers an UpdateRequest without remaining retries, and removes the oldest of these beyond maxFailed.
+func (x *finisher) dropOldFailures(ctx context.Context, name string) {
+	x.mu.Lock()
+	x.lost = append(slices.DeleteFunc(x.lost, func(n string) bool { return n == name }), name)
+	var oldest []string
+	if n := len(x.lost) - maxFailed; n > 0 {
+		oldest = slices.Clone(x.lost[:n])
+		x.lost = slices.Delete(x.lost, 0, n)
+	}
+	x.mu.Unlock()
+	for _, name := range oldest {
+		u := &kyvernov2.UpdateRequest{}
+		err := x.client.Get(ctx, client.ObjectKey{Namespace: x.namespace, Name: name}, u)
+		if err == nil && u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
+			x.finish(ctx, u)
+		}
+	}
+}
+
+// onlyConflicts reports whether the only errors are conflicts with other writers, beside work that waits.
+func onlyConflicts(err error) bool {
+	return all(err, func(err error) bool { return isNotYet(err) || apierrors.IsConflict(err) })
+}
+
+// conflicts counts an attempt for an UpdateRequest that ended in conflicts only, and returns their number.
+func (x *finisher) conflicts(name string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.progress[name]
+	if p == nil {
+		return 1
+	}
+	p.conflicts++
+	return p.conflicts
+}
+
+// soon returns the pause before the next attempt for an UpdateRequest whose state is not changed. It doubles each time, up to the longest.
+func (x *finisher) soon(name string, longest time.Duration) time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.progress[name]
+	if p == nil {
+		p = newProgress()
+		x.progress[name] = p
+	}
+	return p.pause(longest)
+}
+
+// meanwhile returns a conflict error for a change that the worker noticed itself: the named object was changed or created during the work.
+func meanwhile(what string) error {
+	return apierrors.NewConflict(schema.GroupResource{}, what, errors.New("it was changed meanwhile"))
+}
+
+// all reports whether f returns true for every joined error.
+func all(err error, f func(error) bool) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !all(e, f) {
+				return false
+			}
+		}
+		return true
+	}
+	return f(err)
+}
+
+// expire removes an UpdateRequest without remaining retries if it failed long ago or its policy was deleted. It remembers the others.
+func (x *finisher) expire(ctx context.Context, failed []*kyvernov2.UpdateRequest, s *catalog.Snapshot) {
+	slices.SortFunc(failed, func(a, b *kyvernov2.UpdateRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, u := range failed {
+		if s.Get(updaterequest.PolicyID(u.Spec.RequestType, u.Spec.Policy)) == nil || x.now().Sub(u.CreationTimestamp.Time) > keepFailed {
+			x.finish(ctx, u)
+		} else {
+			x.dropOldFailures(ctx, u.Name)
+		}
+	}
+}
+
+// progress is the worker's local state of an UpdateRequest.
+type progress struct {
+	uid        string // empty until the UpdateRequest is first seen
+	generation int64
+	since      time.Time
+	looks      int
+	conflicts  int                            // the attempts that ended in conflicts only
+	done       map[kyvernov2.RuleContext]bool // the executed rules
+	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
+	// executedFor are the versions of objects for which the other rules were executed (task.awaits).
+	executedFor map[kyvernov2.RuleContext]string
+	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
+	recorded map[digest]bool
+	written  map[kyvernov2.RuleContext]map[digest]bool
+}
+
+// pause returns the pause before the next look, which doubles each time up to the given one.
+func (p *progress) pause(longest time.Duration) time.Duration {
+	p.looks++
+	return min(firstLook<<min(p.looks-1, 10), longest)
+}
+
+// progressOf returns the progress of an UpdateRequest as it is now.
+func (x *finisher) progressOf(u *kyvernov2.UpdateRequest) *progress {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.progress[u.Name]
+	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && updaterequest.Asked(u) {
+		p = newProgress()
+		x.progress[u.Name] = p
+	}
+	if p.uid == "" {
+		p.since = x.now()
+	}
+	p.uid, p.generation, p.recorded = string(u.UID), u.Generation, writtenIn(u)
+	return p
+}
+
+func newProgress() *progress {
+	return &progress{
+		done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{},
+	}
+}
+
+// forget discards the progress of an UpdateRequest.
+func (x *finisher) forget(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.progress, name)
+}

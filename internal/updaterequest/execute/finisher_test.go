@@ -1,0 +1,135 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+)
+
+// newer is the error of a write to an object that another client has changed.
+func newer(o client.Object) error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, o.GetName(), errors.New("it is newer"))
+}
+
+// run executes an UpdateRequest until there is no further attempt, and returns the number of attempts and the time they took.
+func run(t *testing.T, w *Worker, name string, most int) (attempts int, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	for again := time.Nanosecond; again > 0 && attempts < most; attempts++ {
+		time.Sleep(again)
+		again = w.pass(t.Context(), name)
+	}
+	return attempts, time.Since(began)
+}
+
+// Conflicts with other writers are retried at once for some times, and then like other failures: with a growing pause, a status and an event.
+func TestConflictsThatDoNotEnd(t *testing.T) {
+	for name, c := range map[string]struct{ conflicts, most int }{"some": {3, 5}, "always": {1000, 20}} {
+		synctest.Test(t, func(t *testing.T) {
+			trigger := configMapOf("n", "there", "u1", triggers)
+			w, events := newMarked(t, trigger)
+			u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+			writes := 0
+			stored := withRequest(t, w, interceptor.Funcs{Create: func(ctx context.Context, x client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if writes++; writes <= c.conflicts {
+					return newer(o)
+				}
+				return x.Create(ctx, o, opts...)
+			}}, u, trigger)
+			attempts, took := run(t, w, u.Name, c.most)
+			left, ok := stored()
+			switch {
+			case name == "some" && (ok || events.has("error") || attempts != 4 || took > time.Second):
+				t.Errorf("%s: %d attempts in %s, %+v, %q", name, attempts, took, left.Status, events.all)
+			case name == "always" && (!ok || left.Status.State != kyvernov2.Failed || left.Status.Message == "" || !events.has("it is newer") || took < time.Minute || attempts == c.most):
+				t.Errorf("%s: %d attempts in %s, %+v, %q", name, attempts, took, left.Status, events.all)
+			}
+		})
+	}
+}
+
+// Conflicts of the writes to the UpdateRequest itself do not make the worker busy.
+func TestConflictsOfTheUpdateRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trigger := configMapOf("n", "there", "u1", triggers)
+		w, _ := newMarked(t, trigger)
+		u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+		withRequest(t, w, interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+			return newer(o)
+		}}, u, trigger)
+		if attempts, took := run(t, w, u.Name, 100); took < time.Minute {
+			t.Errorf("%d attempts in %s", attempts, took)
+		}
+	})
+}
+
+// While UpdateRequests cannot be read or written, the worker pauses longer and longer, and then does the work.
+func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
+	for _, what := range []string{"get", "delete", "status"} {
+		synctest.Test(t, func(t *testing.T) {
+			trigger := configMapOf("n", "there", "u1", triggers)
+			w, _ := newMarked(t, trigger)
+			u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+			calls, away, refused := 0, true, what == "status"
+			answer := func(o client.Object, call string) error {
+				if _, ok := o.(*kyvernov2.UpdateRequest); ok && call == what && away {
+					calls++
+					return errors.New("the API server is away")
+				}
+				return nil
+			}
+			stored := withRequest(t, w, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if err := answer(o, "get"); err != nil {
+						return err
+					}
+					return c.Get(ctx, k, o, opts...)
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+					if err := answer(o, "delete"); err != nil {
+						return err
+					}
+					return c.Delete(ctx, o, opts...)
+				},
+				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+					if err := answer(o, "status"); err != nil {
+						return err
+					}
+					return c.SubResource(sub).Update(ctx, o, opts...)
+				},
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if refused {
+						return errors.New("no right")
+					}
+					return c.Create(ctx, o, opts...)
+				},
+			}, u, trigger)
+			began := time.Now()
+			for again := time.Nanosecond; again > 0 && time.Since(began) < 20*time.Minute; {
+				if time.Since(began) > 10*time.Minute && away {
+					if calls > 100 {
+						t.Errorf("%s: %d calls in ten minutes", what, calls)
+					}
+					away, refused = false, false
+				}
+				time.Sleep(again)
+				again = w.pass(t.Context(), u.Name)
+			}
+			if _, left := stored(); left || calls < 10 {
+				t.Errorf("%s: after %d calls the UpdateRequest is left: %v", what, calls, left)
+			}
+			if _, left := w.end.progress[u.Name]; left {
+				t.Errorf("%s: there is still a state of the UpdateRequest", what)
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package origin
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/policy"
+)
+
+func entry(policyName, rule, trigger, uid string) Entry {
+	return Entry{
+		Claim:  mark.Claim{Kind: "Kind", Policy: policyName, Rule: rule, Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: trigger, UID: trigger}, Source: "s"},
+		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: trigger, Name: "made-" + uid, UID: uid},
+		From:   mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "source", UID: "s"},
+	}
+}
+
+func open(t *testing.T, c client.Client) *Record {
+	t.Helper()
+	l := New(Options{Client: c, Namespace: "ephor", Log: slog.New(slog.DiscardHandler)})
+	if err := l.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func store(t *testing.T, l *Record) {
+	t.Helper()
+	if err := l.Store(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func uids(entries []Entry) (out string) {
+	for _, e := range entries {
+		out += e.Object.UID + " "
+	}
+	return out
+}
+
+// An entry is found by its rule, its trigger and its source, by this replica, by another one, and after a restart.
+func TestRecord(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	a, b := open(t, c), open(t, c)
+	rule := Rule{policy.ID{Kind: "Kind", Name: "p"}, "r"}
+	for i, trigger := range []string{"x", "x", "y"} {
+		a.Note(entry("p", "r", trigger, fmt.Sprint(i)))
+	}
+	a.Note(entry("q", "r", "x", "3"))
+	a.Note(Entry{Claim: mark.Claim{Policy: "p", Rule: "r"}}) // an object that the API server has not stored yet
+	store(t, a)
+	b.Note(entry("p", "r", "z", "4")) // b has not read the entry that a stored
+	store(t, b)
+	follow := func(l *Record) {
+		for i := range Shards {
+			l.Stored(t.Context(), Name(i), "another")
+		}
+	}
+	follow(a)
+	for name, l := range map[string]*Record{"first": a, "second": b, "after a restart": open(t, c)} {
+		follow(l)
+		for what, x := range map[string]struct{ got, want string }{
+			"rule":    {uids(l.OfRule(rule)), "0 1 2 4 "},
+			"trigger": {uids(l.OfTrigger(rule, "x")), "0 1 "},
+			"source":  {uids(l.OfSource("s")), "0 1 3 2 4 "},
+			"other":   {uids(l.OfRule(Rule{policy.ID{Kind: "Other", Name: "p"}, "r"})), ""},
+			"kinds":   {fmt.Sprint(l.Kinds(rule)), fmt.Sprint([]schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}})},
+			"rules":   {fmt.Sprint(len(l.Rules())), "2"},
+		} {
+			if x.got != x.want {
+				t.Errorf("%s, %s: %q, want %q", name, what, x.got, x.want)
+			}
+		}
+	}
+	a.Forget(rule)
+	store(t, a)
+	follow(b)
+	if got := b.Len(); got != 1 {
+		t.Errorf("%d entries are left of those that another replica forgot", got)
+	}
+}
+
+// A damaged or deleted ConfigMap is written again; none of its content is used.
+func TestDamagedRecord(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	uid := "u"
+	cm := &corev1.ConfigMap{BinaryData: map[string][]byte{contentKey: []byte("no gzip")}}
+	cm.Namespace, cm.Name = "ephor", Name(shardOf(uid))
+	if err := c.Create(t.Context(), cm); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, c)
+	l.Note(entry("p", "r", "x", uid))
+	store(t, l)
+	if got := open(t, c).Len(); got != 1 {
+		t.Errorf("%d entries are stored", got)
+	}
+	if err := c.Delete(t.Context(), cm); err != nil {
+		t.Fatal(err)
+	}
+	l.Stored(t.Context(), cm.Name, "")
+	if got := l.Len(); got != 0 {
+		t.Errorf("%d entries are left of a ConfigMap that an administrator deleted", got)
+	}
+}
+
+// The record has a maximum size, and takes new entries when there is room again.
+func TestBound(t *testing.T) {
+	l := New(Options{Log: slog.New(slog.DiscardHandler)})
+	for i := range Max + 10 {
+		l.Note(entry("p", "r", "x", fmt.Sprint(i)))
+	}
+	if got := l.Len(); got != Max {
+		t.Errorf("%d entries, the bound is %d", got, Max)
+	}
+	l.Drop("0")
+	l.Note(entry("p", "r", "x", "more"))
+	if _, ok := l.Object("more"); !ok {
+		t.Error("no entry is recorded when there is room again")
+	}
+}
+
+// Max entries fit into the ConfigMaps.
+func TestSizeOfTheRecord(t *testing.T) {
+	stored := map[string]*Entry{}
+	for i := range Max / Shards {
+		uid := fmt.Sprintf("%08x-91a4-4c52-9d4f-%012x", i*2654435761%(1<<32), i*40503%(1<<20))
+		e := entry("generate-defaults-for-namespaces", "network-policies", "team-"+uid[:8], uid)
+		e.Trigger.UID = uid[9:] + uid[:8]
+		e.Plan = base64.RawStdEncoding.EncodeToString(fmt.Appendf(nil, "%09x", i*2654435761)[:9]) // each object has defaults of the API server
+		stored[uid] = &e
+	}
+	content, err := encode(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d entries: %d bytes", len(stored), len(content))
+	if len(content) > maxStored {
+		t.Errorf("%d entries take %d bytes, a ConfigMap holds %d", len(stored), len(content), maxStored)
+	}
+	back, err := decode(content)
+	if err != nil || len(back) != len(stored) {
+		t.Errorf("%d entries are read again: %v", len(back), err)
+	}
+}
+
+// The nil Record records nothing.
+func TestNoRecord(t *testing.T) {
+	var l *Record
+	l.Note(entry("p", "r", "x", "u"))
+	l.Drop("u")
+	l.Forget(Rule{})
+	if _, ok := l.Object("u"); ok || l.OfRule(Rule{}) != nil || l.Rules() != nil || l.Kinds(Rule{}) != nil {
+		t.Error("it recorded something")
+	}
+	New(Options{Log: slog.New(slog.DiscardHandler)}).Stored(context.Background(), "another", "1")
+}

@@ -1,0 +1,394 @@
+package origin
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/names"
+	"ephor.invalid/ephor/internal/updaterequest"
+)
+
+// Shards is the number of ConfigMaps that hold the record.
+const Shards = 8
+
+// Name returns the name of a ConfigMap of the record.
+func Name(shard int) string { return "ephor-generated-" + strconv.Itoa(shard) }
+
+// RecordLabel and RecordValue are the label of the ConfigMaps that list the objects.
+const RecordLabel, RecordValue = names.Domain + "record", "generated"
+
+const (
+	contentKey = "objects.json.gz"
+	// maxStored is the maximum size of a ConfigMap's content; ConfigMaps may have 1 MiB. maxContent is the maximum size before compression.
+	maxStored, maxContent = 900 << 10, 64 << 20
+	// settleTime is how long changes are collected before they are stored.
+	settleTime = time.Second
+	// retryTime is the pause after a failure.
+	retryTime = 10 * time.Second
+	// refusedTime is the pause after a shard could not be stored for a reason that an administrator has to remove.
+	refusedTime = 5 * time.Minute
+)
+
+// shard is one ConfigMap of the record.
+type shard struct {
+	version string            // the version that was last read or written
+	pending map[string]*Entry // by UID; nil for an entry to remove
+	// refused is the time at which the controller last was not allowed to store the shard, or the shard was too large; zero if it is stored. Its
+	// pending changes stay in memory, so that the shard as stored does not undo them.
+	refused time.Time
+}
+
+func shardOf(uid string) int {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, uid)
+	return int(h.Sum32() % Shards)
+}
+
+// ShardOf returns the shard that is stored in a ConfigMap.
+func ShardOf(name string) (shard int, ok bool) {
+	n, found := strings.CutPrefix(name, "ephor-generated-")
+	shard, err := strconv.Atoi(n)
+	return shard, found && err == nil && shard >= 0 && shard < Shards
+}
+
+// Load reads the record. If the controller may not read the ConfigMaps, the record holds only the objects of this process.
+func (l *Record) Load(ctx context.Context) error {
+	for i := range Shards {
+		if err := l.reload(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reload reads one shard and merges it.
+func (l *Record) reload(ctx context.Context, i int) error {
+	if l.o.Client == nil {
+		return nil
+	}
+	cm, err := l.read(ctx, Name(i))
+	switch {
+	case apierrors.IsForbidden(err):
+		l.o.Log.Warn("the record of generated objects cannot be read: they are identified by their marks only", "configMap", Name(i), "error", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
+	case cm == nil:
+		l.merge(i, nil, "")
+		return nil
+	}
+	stored, err := decode(cm.BinaryData[contentKey])
+	if err != nil {
+		l.o.Log.Error("a part of the record of generated objects is damaged and is written again: its objects are identified by their marks only", "configMap", Name(i), "error", err)
+	}
+	l.merge(i, stored, cm.ResourceVersion)
+	return nil
+}
+
+// read returns a ConfigMap of the record; nil if there is none.
+func (l *Record) read(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	if l.o.Client == nil {
+		return nil, nil
+	}
+	cm := &corev1.ConfigMap{}
+	if err := l.o.Client.Get(ctx, client.ObjectKey{Namespace: l.o.Namespace, Name: name}, cm); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cm, nil
+}
+
+// newMap returns a ConfigMap of the record that does not exist yet.
+func (l *Record) newMap(name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.o.Namespace, Name: name, Labels: labels}}
+}
+
+// write creates or updates a ConfigMap of the record.
+func (l *Record) write(ctx context.Context, cm *corev1.ConfigMap) error {
+	switch {
+	case l.o.Client == nil:
+		return nil
+	case cm.ResourceVersion == "":
+		return l.o.Client.Create(ctx, cm)
+	}
+	return l.o.Client.Update(ctx, cm)
+}
+
+// merge applies the stored state of a shard: the entries that other replicas added and removed. Pending changes of this process stay.
+func (l *Record) merge(i int, stored map[string]*Entry, version string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.shards[i]
+	s.version = version
+	changed := false
+	for uid, e := range stored {
+		if _, mine := s.pending[uid]; mine || shardOf(uid) != i {
+			continue
+		}
+		have := l.entries[uid]
+		if have != nil && *have == *e {
+			continue
+		}
+		if have == nil && len(l.entries) >= Max {
+			continue
+		}
+		l.put(e)
+		changed = true
+	}
+	for uid := range l.entries {
+		_, mine := s.pending[uid]
+		if stored[uid] == nil && !mine && shardOf(uid) == i {
+			l.take(uid)
+			changed = true
+		}
+	}
+	if changed && l.o.Changed != nil {
+		l.o.Changed()
+	}
+}
+
+// Stored handles a write of a shard, by this replica or another one.
+func (l *Record) Stored(ctx context.Context, name, version string) {
+	i, ok := ShardOf(name)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	known := l.shards[i].version == version
+	l.mu.Unlock()
+	if known {
+		return
+	}
+	if err := l.reload(ctx, i); err != nil && ctx.Err() == nil {
+		l.o.Log.Warn("the record of generated objects could not be read", "error", err)
+	}
+}
+
+// Run stores changes until ctx is done, and then once more.
+func (l *Record) Run(ctx context.Context) {
+	if l.o.Client == nil {
+		<-ctx.Done()
+		return
+	}
+	for {
+		pause := settleTime
+		var again <-chan time.Time
+		if l.refuses() {
+			again = time.After(refusedTime)
+		}
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryTime/2)
+			defer cancel()
+			if err := l.Store(last); err != nil {
+				l.o.Log.Warn("the record of generated objects is incomplete: missing objects are recorded again by their marks", "error", err)
+			}
+			return
+		case <-l.wake:
+		case <-again:
+		}
+		for {
+			wait(ctx, pause)
+			if ctx.Err() != nil {
+				break
+			}
+			err := l.store(ctx, false)
+			if err == nil {
+				break
+			}
+			l.o.Log.Warn("the record of generated objects could not be written, will retry", "in", retryTime, "error", err)
+			pause = retryTime
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// Store stores pending changes.
+func (l *Record) Store(ctx context.Context) error { return l.store(ctx, true) }
+
+// store stores pending changes. Unless all is set, it leaves out shards that were recently refused.
+func (l *Record) store(ctx context.Context, all bool) error {
+	var errs []error
+	for i := range Shards {
+		l.mu.Lock()
+		s := &l.shards[i]
+		due := len(s.pending) > 0 && (all || s.refused.IsZero() || time.Since(s.refused) >= refusedTime)
+		l.mu.Unlock()
+		if due {
+			errs = append(errs, l.storeShard(ctx, i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// storeShard adds the changes of one shard to its stored state, which another replica may have written.
+func (l *Record) storeShard(ctx context.Context, i int) error {
+	for range updaterequest.Attempts {
+		l.mu.Lock()
+		changes := maps.Clone(l.shards[i].pending)
+		l.mu.Unlock()
+		cm, err := l.read(ctx, Name(i))
+		if apierrors.IsForbidden(err) {
+			l.refuse(i, changes, nil) // the error was reported when the shard was loaded
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
+		}
+		isNew := cm == nil
+		if isNew {
+			cm = l.newMap(Name(i), map[string]string{RecordLabel: RecordValue})
+		}
+		stored, err := decode(cm.BinaryData[contentKey])
+		if err != nil {
+			stored = map[string]*Entry{} // the error was reported when the shard was loaded
+		}
+		before := maps.Clone(stored)
+		for uid, e := range changes {
+			if e == nil {
+				delete(stored, uid)
+			} else {
+				stored[uid] = e
+			}
+		}
+		content, err := encode(stored)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !isNew && bytes.Equal(content, cm.BinaryData[contentKey]), isNew && len(stored) == 0:
+		case len(content) > maxStored:
+			if l.refuse(i, changes, before) {
+				l.o.Log.Error("a part of the record of generated objects is too large to be stored: after a restart its new objects are identified by their marks only", "configMap", Name(i), "bytes", len(content))
+			}
+			return nil
+		default:
+			cm.BinaryData = map[string][]byte{contentKey: content}
+			err = l.write(ctx, cm)
+		}
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			if l.refuse(i, changes, before) {
+				l.o.Log.Warn("the record of generated objects cannot be written: after a restart they are identified by their marks only", "configMap", Name(i), "error", err)
+			}
+			return nil
+		case err != nil:
+			return fmt.Errorf("write the ConfigMap %s: %w", Name(i), err)
+		}
+		l.written(i, changes, stored, cm.ResourceVersion)
+		return nil
+	}
+	return fmt.Errorf("write the ConfigMap %s: other replicas write it all the time", Name(i))
+}
+
+// refuse keeps the changes of a shard that cannot be stored, and reports whether it could be stored before. It forgets removed objects that
+// are not in the stored shard, so that the kept changes are bounded.
+func (l *Record) refuse(i int, changes, stored map[string]*Entry) (first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.shards[i]
+	for uid, e := range changes {
+		if now, waits := s.pending[uid]; waits && now == nil && e == nil && stored[uid] == nil {
+			delete(s.pending, uid)
+		}
+	}
+	first = s.refused.IsZero()
+	s.refused = time.Now()
+	return first
+}
+
+// refuses reports whether changes of a shard that could not be stored are kept.
+func (l *Record) refuses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.shards[:], func(s shard) bool { return !s.refused.IsZero() && len(s.pending) > 0 })
+}
+
+// written updates the state of a shard after it was stored.
+func (l *Record) written(i int, changes, stored map[string]*Entry, version string) {
+	l.mu.Lock()
+	l.shards[i].refused = time.Time{}
+	for uid, e := range changes {
+		if now, waits := l.shards[i].pending[uid]; waits && now == e {
+			delete(l.shards[i].pending, uid)
+		}
+	}
+	l.mu.Unlock()
+	l.merge(i, stored, version)
+}
+
+// encode encodes entries. Equal entries have equal encodings.
+func encode(entries map[string]*Entry) ([]byte, error) {
+	all := slices.SortedFunc(maps.Values(entries), func(a, b *Entry) int { return compare(a.Object, b.Object) })
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if err := json.NewEncoder(z).Encode(all); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// decode decodes entries and skips those without a UID.
+func decode(content []byte) (map[string]*Entry, error) {
+	out := map[string]*Entry{}
+	if len(content) == 0 {
+		return out, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return out, err
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxContent+1))
+	if err == nil && len(text) > maxContent {
+		err = fmt.Errorf("it has more than %d bytes", maxContent)
+	}
+	if err != nil {
+		return out, err
+	}
+	var all []*Entry
+	if err := json.Unmarshal(text, &all); err != nil {
+		return out, err
+	}
+	for _, e := range all {
+		if e != nil && e.Object.UID != "" && len(out) < Max {
+			out[e.Object.UID] = e
+		}
+	}
+	return out, nil
+}
+
+func compare(a, b mark.Object) int {
+	return cmp.Or(compareText(a.APIVersion, b.APIVersion), compareText(a.Kind, b.Kind), compareText(a.Namespace, b.Namespace), compareText(a.Name, b.Name), compareText(a.UID, b.UID))
+}
+
+func compareText(a, b string) int { return strings.Compare(a, b) }
