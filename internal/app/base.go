@@ -16,6 +16,7 @@ import (
 
 	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/telemetry"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/ring"
@@ -84,6 +85,11 @@ func (f *commonFlags) run(ctx context.Context, name string, process func(context
 	}
 	defer b.observing.Close()
 	return process(ctx, e, b)
+}
+
+// election returns the election of the replica that runs the rows of the leader.
+func (b *base) election(f commonFlags, e env, lease string) *controller.Election {
+	return &controller.Election{Config: b.cfg, Lease: lease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Log: b.log}
 }
 
 // start starts the parts that do not depend on the controllers. process is the name of the process, such as admission.

@@ -55,9 +55,9 @@ type looks struct {
 	left    int // the number of checks that have not ended
 }
 
-// look is one check of a source.
+// look is one check of a source, by the first of its callers.
 type look struct {
-	done    chan struct{}
+	once    sync.Once
 	version string
 	err     error
 }
@@ -94,17 +94,13 @@ func (s *sources) forget(key policy.Source) {
 
 // version returns the resourceVersion of a source, from a read that started after the call.
 func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
-	mine := s.join(key)
-	select {
-	case <-mine.done:
-		return mine.version, mine.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	l, mine := s.join(key)
+	mine.once.Do(func() { s.look(ctx, key, l, mine) })
+	return mine.version, mine.err
 }
 
 // join returns the next check of a source. It starts when the running check ends.
-func (s *sources) join(key policy.Source) *look {
+func (s *sources) join(key policy.Source) (*looks, *look) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.looks[key]
@@ -113,28 +109,28 @@ func (s *sources) join(key policy.Source) *look {
 		s.looks[key] = l
 	}
 	if l.next == nil {
-		l.next = &look{done: make(chan struct{})}
+		l.next = &look{}
 		l.left++
-		go s.look(key, l, l.next)
 	}
-	return l.next
+	return l, l.next
 }
 
-func (s *sources) look(key policy.Source, l *looks, mine *look) {
-	unlock, err := l.reading.Lock(context.Background()) // each check has its own time
+// look reads the version for all callers that share the check, so it does not end with the context of one of them.
+func (s *sources) look(ctx context.Context, key policy.Source, l *looks, mine *look) {
+	ctx = context.WithoutCancel(ctx)
+	unlock, err := l.reading.Lock(ctx) // each check has its own time
 	if err == nil {
 		defer unlock()
 	}
 	s.mu.Lock()
 	l.next = nil // later calls wait for the next check
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(key.APIVersion, key.Kind))
 	mine.err = s.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, o)
 	mine.version = o.ResourceVersion
-	close(mine.done)
 	s.mu.Lock()
 	if l.left--; l.left == 0 {
 		delete(s.looks, key)

@@ -1,4 +1,4 @@
-package webhookserver
+package serving
 
 import (
 	"context"
@@ -16,9 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"ephor.invalid/ephor/internal/admission"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/keystore"
-	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/secretpath"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
@@ -27,7 +28,7 @@ import (
 const (
 	epochsAnnotation = secretpath.EpochsAnnotation
 	// rotateAnnotation requests a new epoch. Its value is the ID of the current epoch, or rotateNow.
-	rotateAnnotation = "ephor.dev/rotate"
+	rotateAnnotation = names.Domain + "rotate"
 	rotateNow        = "now"
 )
 
@@ -55,7 +56,7 @@ type Paths struct {
 	now        func() time.Time
 
 	guard secretpath.Guard
-	wake  lifecycle.Trigger
+	wake  *controller.Signal
 
 	mu       sync.Mutex
 	secret   *corev1.Secret // the last read version; read-only
@@ -75,9 +76,9 @@ type Paths struct {
 
 // NewPaths returns the paths of a server. on enables the secret segments, name is the name of the Secret, and deployment the
 // Deployment of the server, empty for none.
-func NewPaths(f Flags, on bool, name, namespace, deployment, controller string, m manager.Manager, log *slog.Logger) *Paths {
+func NewPaths(f Flags, on bool, name, namespace, deployment, reporter string, m manager.Manager, log *slog.Logger) *Paths {
 	p := &Paths{
-		flags: f.Paths, on: on, manager: m, log: log, controller: controller, Changed: func() {}, now: time.Now, wake: lifecycle.NewTrigger(),
+		flags: f.Paths, on: on, manager: m, log: log, controller: reporter, Changed: func() {}, now: time.Now, wake: &controller.Signal{},
 		store:    &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: name},
 		rotation: secretpath.Rotation{Period: f.Paths.rotation, Settle: pathSettle, Overlap: f.Paths.overlap},
 	}

@@ -1,4 +1,4 @@
-package webhookserver
+package serving
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
-	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // Flags configure the certificates of a server, its address and its paths.
@@ -74,8 +74,8 @@ type Certificates struct {
 	Events  event.Recorder // nil for none
 
 	Keeper certs.Keeper
-	wake   lifecycle.Trigger // wakes the leader
-	again  lifecycle.Trigger // wakes every replica after a short delay
+	wake   *controller.Signal // wakes the leader
+	again  *controller.Signal // wakes every replica
 
 	mu       sync.Mutex
 	serving  string               // serial number and expiry of the certificate in use, for the log
@@ -84,11 +84,11 @@ type Certificates struct {
 	reported map[string]time.Time // by Secret: the time of the last event about its expiry
 }
 
-// NewCertificates returns the certificates of a server. controller is the controller that reports their events.
-func NewCertificates(f Flags, namespace, service, controller string, m manager.Manager, log *slog.Logger) *Certificates {
+// NewCertificates returns the certificates of a server. reporter is the controller that reports their events.
+func NewCertificates(f Flags, namespace, service, reporter string, m manager.Manager, log *slog.Logger) *Certificates {
 	c := &Certificates{
-		Flags: f, namespace: namespace, service: service, controller: controller, manager: m, log: log,
-		Changed: func() {}, wake: lifecycle.NewTrigger(), again: lifecycle.NewTrigger(), warned: map[string]time.Time{}, reported: map[string]time.Time{},
+		Flags: f, namespace: namespace, service: service, controller: reporter, manager: m, log: log,
+		Changed: func() {}, wake: &controller.Signal{}, again: &controller.Signal{}, warned: map[string]time.Time{}, reported: map[string]time.Time{},
 	}
 	c.Keeper.Published = func() [][]byte {
 		bundles, err := c.published(context.Background()) // reads the cache
@@ -175,10 +175,10 @@ func (c *Certificates) Bundle(ctx context.Context) ([]byte, error) {
 	return c.Keeper.Bundle(&ca, time.Now()), nil
 }
 
-// Watch returns a task that every replica runs: it reads the Secrets again after events and at intervals, and warns of certificates that
+// Watch returns the row that every replica runs: it reads the Secrets again after events and at intervals, and warns of certificates that
 // expire soon.
-func (c *Certificates) Watch() lifecycle.Task {
-	return lifecycle.Task{Name: "certificate-watch", Wake: c.again, Once: func(ctx context.Context) (time.Duration, error) {
+func (c *Certificates) Watch() controller.Row {
+	return controller.Row{Name: "certificate-watch", Sources: []controller.Source{c.again}, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) {
 		if c.load(ctx) {
 			return takeOverAgain, nil
 		}
@@ -220,9 +220,9 @@ func (c *Certificates) hint() string {
 	return "it is not renewed: either the Secret lacks the label " + certs.ManagedLabel + "=" + certs.ManagedValue + ", or writing it fails"
 }
 
-// LeaderTasks returns the tasks of the leader.
-func (c *Certificates) LeaderTasks() []lifecycle.Task {
-	tell := lifecycle.Task{Name: "certificate-expiry", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
+// Renew returns the rows of the leader: they report certificates that expire soon, and renew them.
+func (c *Certificates) Renew() []controller.Row {
+	tell := controller.Row{Name: "certificate-expiry", Owner: controller.Leader, Reconcile: func(context.Context, string) (time.Duration, error) {
 		for _, e := range c.Keeper.Expiries() {
 			if c.Events == nil || !c.due(c.reported, e) {
 				continue
@@ -236,7 +236,7 @@ func (c *Certificates) LeaderTasks() []lifecycle.Task {
 		return certs.Interval, nil
 	}}
 	if c.Flags.unmanagedCerts {
-		return []lifecycle.Task{tell}
+		return []controller.Row{tell}
 	}
 	issue := &certs.Reconciler{
 		Config: certs.Config{
@@ -246,7 +246,7 @@ func (c *Certificates) LeaderTasks() []lifecycle.Task {
 		Client: c.manager.GetClient(), Reader: c.manager.GetAPIReader(), Serving: c.Keeper.Serving, Published: c.published,
 		Now: time.Now, Log: c.log,
 	}
-	return []lifecycle.Task{tell, {Name: "certificates", Wake: c.wake, Once: issue.Reconcile}}
+	return []controller.Row{tell, {Name: "certificates", Owner: controller.Leader, Sources: []controller.Source{c.wake}, Reconcile: controller.Singleton(issue.Reconcile)}}
 }
 
 // published returns the CA bundles of the webhook configurations that call our server.

@@ -1,4 +1,4 @@
-package app
+package webhooks
 
 import (
 	"cmp"
@@ -13,16 +13,16 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// scanRights checks the rights that the reports controller needs to scan the resources of policies.
-type scanRights struct {
-	account string // empty if unknown; then no right is reported as missing
-	access  world.Access
+// ScanRights checks the rights that the reports controller needs to scan the resources of policies.
+type ScanRights struct {
+	Account string // empty if unknown; then no right is reported as missing
+	Access  world.Access
 }
 
-// missing returns the rights to get, list and watch the resources of a policy that the reports controller lacks, sorted. If listable is
+// Missing returns the rights to get, list and watch the resources of a policy that the reports controller lacks, sorted. If listable is
 // set, it omits subresources, which scans do not read.
-func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bool) (out []family.MissingRight, err error) {
-	if r.account == "" || p == nil || !p.Settings.Background {
+func (r *ScanRights) Missing(ctx context.Context, p *policy.Program, listable bool) (out []family.MissingRight, err error) {
+	if r.Account == "" || p == nil || !p.Settings.Background {
 		return nil, nil
 	}
 	var order []schema.GroupVersionResource
@@ -48,8 +48,8 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bo
 	for _, at := range order {
 		for _, verb := range []string{"get", "list", "watch"} {
 			resource, sub, _ := strings.Cut(at.Resource, "/")
-			allowed, reason, err := r.access.Allowed(ctx, world.AccessRequest{
-				Username: r.account, Groups: groupsOf(r.account), Verb: verb, Group: at.Group, Version: at.Version, Resource: resource, Subresource: sub,
+			allowed, reason, err := r.Access.Allowed(ctx, world.AccessRequest{
+				Username: r.Account, Groups: groupsOf(r.Account), Verb: verb, Group: at.Group, Version: at.Version, Resource: resource, Subresource: sub,
 			})
 			if err != nil {
 				return nil, err

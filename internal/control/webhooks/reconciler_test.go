@@ -1,4 +1,4 @@
-package app
+package webhooks
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 // A webhook that is called for all namespaces is logged when this state begins and when it ends, not in each round.
 func TestT4UnconfinedWebhooksAreLogged(t *testing.T) {
 	var out bytes.Buffer
-	f := &webhookReconciler{log: slog.New(slog.NewTextHandler(&out, nil))}
+	f := &Reconciler{Log: slog.New(slog.NewTextHandler(&out, nil))}
 	for _, c := range []struct {
 		webhooks []string
 		want     string // empty for no line
@@ -38,19 +38,19 @@ func TestT4UnconfinedWebhooksAreLogged(t *testing.T) {
 
 // T17: the policies whose webhooks are left out are counted by scope, while this replica leads.
 func TestT17LeftOutPoliciesAreCounted(t *testing.T) {
-	f := &webhookReconciler{}
-	if _, _, known := f.leftOutNow(); known {
+	f := &Reconciler{}
+	if _, _, known := f.LeftOut(); known {
 		t.Error("a replica that never led knows a number")
 	}
 	ctx, lose := context.WithCancel(t.Context())
 	programs := []*policy.Program{{Kind: "A", Name: "out"}, {Kind: "A", Name: "broken"}, {Kind: "A", Name: "fine"}, {Kind: "B", Namespace: "team", Name: "out"}, {Kind: "B", Namespace: "team", Name: "too"}}
 	left := webhookconf.LeftOut{}
 	f.countLeftOut(ctx, programs, webhookconf.Readiness{"A/out": left, "A/broken": errors.New("a mistake"), "A/fine": nil, "B/team/out": left, "B/team/too": fmt.Errorf("more: %w", left)})
-	if clusterWide, namespaced, known := f.leftOutNow(); clusterWide != 1 || namespaced != 2 || !known {
+	if clusterWide, namespaced, known := f.LeftOut(); clusterWide != 1 || namespaced != 2 || !known {
 		t.Errorf("%d cluster-wide and %d namespaced, known: %v", clusterWide, namespaced, known)
 	}
 	lose()
-	if _, _, known := f.leftOutNow(); known {
+	if _, _, known := f.LeftOut(); known {
 		t.Error("a replica that does not lead any more knows a number")
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package webhooks
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 
 // keepFailOpen preserves failurePolicy Ignore in configurations that the cleanup controller made fail open (--deadManSeconds),
 // until this process knows that reviews are answered. Then the configurations are written as planned and fail closed.
-func (f *webhookReconciler) keepFailOpen(ctx context.Context, want webhookconf.Configurations) error {
-	if f.heartbeat.Healthy() {
+func (f *Reconciler) keepFailOpen(ctx context.Context, want webhookconf.Configurations) error {
+	if f.Heartbeat.Healthy() {
 		return nil
 	}
 	for _, c := range want.Validating {
@@ -29,8 +29,8 @@ func (f *webhookReconciler) keepFailOpen(ctx context.Context, want webhookconf.C
 	return nil
 }
 
-func (f *webhookReconciler) keepOneFailOpen(ctx context.Context, want, stored client.Object) error {
-	err := f.reader.Get(ctx, client.ObjectKeyFromObject(want), stored)
+func (f *Reconciler) keepOneFailOpen(ctx context.Context, want, stored client.Object) error {
+	err := f.Reader.Get(ctx, client.ObjectKeyFromObject(want), stored)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}

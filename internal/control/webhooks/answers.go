@@ -1,4 +1,4 @@
-package app
+package webhooks
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// answers caches the API server's answers about the rights of service accounts. It implements world.Access. Only one goroutine may use
-// it, except for the method doubt.
-type answers struct {
+// Answers caches the API server's answers about the rights of service accounts. It implements world.Access. Only one goroutine may use
+// it, except for the method Doubt.
+type Answers struct {
 	client client.Client
 	now    func() time.Time
 	kept   map[question]answer
@@ -51,15 +51,16 @@ const (
 
 var errQuestions = errors.New("too many queries about rights in one round")
 
-func newAnswers(c client.Client, now func() time.Time) *answers {
-	return &answers{client: c, now: now, kept: map[question]answer{}}
+// NewAnswers returns Answers without any.
+func NewAnswers(c client.Client, now func() time.Time) *Answers {
+	return &Answers{client: c, now: now, kept: map[question]answer{}}
 }
 
-// doubt makes the next round check all rights again.
-func (a *answers) doubt() { a.doubted.Store(true) }
+// Doubt makes the next round check all rights again.
+func (a *Answers) Doubt() { a.doubted.Store(true) }
 
 // round starts a round of questions.
-func (a *answers) round() {
+func (a *Answers) round() {
 	now := a.now()
 	a.left = maxQuestions
 	if a.doubted.Swap(false) {
@@ -76,7 +77,7 @@ func (a *answers) round() {
 
 // again returns the time until the next round. missing means that rights are missing, and needed that any rights are needed. 0 means that
 // no round is needed.
-func (a *answers) again(missing, needed bool) time.Duration {
+func (a *Answers) again(missing, needed bool) time.Duration {
 	switch {
 	case needed && a.now().Before(a.unsettled):
 		return settledAfter
@@ -89,7 +90,7 @@ func (a *answers) again(missing, needed bool) time.Duration {
 }
 
 // Allowed implements world.Access. It first asks for the right on all objects, since that answer serves many questions.
-func (a *answers) Allowed(ctx context.Context, q world.AccessRequest) (bool, string, error) {
+func (a *Answers) Allowed(ctx context.Context, q world.AccessRequest) (bool, string, error) {
 	exact := question{q.Username, q.Verb, q.Group, q.Version, q.Resource, q.Subresource, q.Namespace, q.Name}
 	all := exact
 	all.namespace, all.name = "", ""
@@ -100,7 +101,7 @@ func (a *answers) Allowed(ctx context.Context, q world.AccessRequest) (bool, str
 	return known.allowed, known.reason, err
 }
 
-func (a *answers) ask(ctx context.Context, q question, groups []string) (answer, error) {
+func (a *Answers) ask(ctx context.Context, q question, groups []string) (answer, error) {
 	before := a.kept[q]
 	if a.now().Before(before.until) {
 		return before, nil

@@ -1,8 +1,8 @@
-// Package webhookserver manages what a process with webhooks needs besides answering reviews: its certificate, the secret segments in the
+// Package serving manages what a process with webhooks needs besides answering reviews: its certificate, the secret segments in the
 // webhook paths, and the conditions for its webhook configurations.
 //
-//	certs := webhookserver.NewCertificates(flags, namespace, service, controller, manager, log)
-//	paths := webhookserver.NewPaths(flags, on, secret, namespace, deployment, controller, manager, log)
+//	certs := serving.NewCertificates(flags, namespace, service, controller, manager, log)
+//	paths := serving.NewPaths(flags, on, secret, namespace, deployment, controller, manager, log)
 //	next, err := paths.Round(ctx, &unlocked, write)   // the leader writes the configurations with the current paths
 //
 // Every replica serves the certificate and follows the Secrets; the leader renews them. Installation removes the configurations when the
@@ -12,4 +12,4 @@
 // The package does not answer reviews (package admission does) and does not build the configurations (package webhookconf does).
 //
 // Floor 8: imports the floors below.
-package webhookserver
+package serving

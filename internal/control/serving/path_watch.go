@@ -1,4 +1,4 @@
-package webhookserver
+package serving
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
-	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // Failed records that a call may have failed. The API server shows the URL of a failed call to the requester, so the epoch is ended soon.
@@ -32,9 +32,9 @@ func (p *Paths) Failed() {
 // plainReason is the reason of the events that report plain paths.
 const plainReason = "PlainWebhookPath"
 
-// Watch returns a task that every replica runs: it creates a missing Secret, requests the end of a revealed epoch, and reports plain paths.
-func (p *Paths) Watch() lifecycle.Task {
-	return lifecycle.Task{Name: "webhook-paths", Wake: p.wake, Once: func(ctx context.Context) (time.Duration, error) {
+// Watch returns the row that every replica runs: it creates a missing Secret, requests the end of a revealed epoch, and reports plain paths.
+func (p *Paths) Watch() controller.Row {
+	return controller.Row{Name: "webhook-paths", Sources: []controller.Source{p.wake}, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) {
 		if !p.on {
 			return 0, nil
 		}
@@ -83,9 +83,9 @@ func (p *Paths) ask(ctx context.Context, epoch string) error {
 	return nil
 }
 
-// Term returns a task that runs once when this process becomes the leader, since the last leader may have crashed during a call.
-func (p *Paths) Term() lifecycle.Task {
-	return lifecycle.Task{Name: "webhook-paths-term", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
+// Led returns the row that runs once when this process becomes the leader, since the last leader may have crashed during a call.
+func (p *Paths) Led() controller.Row {
+	return controller.Row{Name: "webhook-paths-term", Owner: controller.Leader, Reconcile: func(context.Context, string) (time.Duration, error) {
 		p.mu.Lock()
 		fresh := p.epochs.Current.ID == p.made
 		p.mu.Unlock()

@@ -1,4 +1,4 @@
-package app
+package native
 
 import (
 	"context"
@@ -20,18 +20,18 @@ import (
 	"ephor.invalid/ephor/internal/vapgen"
 )
 
-// admissionPolicies generates admission policies of the API server from policies that request it. The leader runs it.
-type admissionPolicies struct {
-	// off holds the kinds that are not generated. Existing objects of these kinds are deleted.
-	off       map[*vapgen.Native]bool
-	policies  *intake.Policies
-	catalog   *catalog.Catalog
-	resources discovery.Resources
-	apply     *vapgen.Reconciler
-	status    *status.Writer
-	// configured reports whether the webhook configurations hold the webhooks of the Program.
-	configured func(*policy.Program) bool
-	log        *slog.Logger
+// Reconciler generates admission policies of the API server from policies that request it. The leader runs it.
+type Reconciler struct {
+	// Off holds the kinds that are not generated. Existing objects of these kinds are deleted.
+	Off       map[*vapgen.Native]bool
+	Policies  *intake.Policies
+	Catalog   *catalog.Catalog
+	Resources discovery.Resources
+	Apply     *vapgen.Reconciler
+	Status    *status.Writer
+	// Configured reports whether the webhook configurations hold the webhooks of the Program.
+	Configured func(*policy.Program) bool
+	Log        *slog.Logger
 	settled    map[*vapgen.Native]bool // kinds whose existing objects were checked, and none of which is wanted
 }
 
@@ -53,11 +53,11 @@ type onePolicy struct {
 	asks       bool
 }
 
-// once runs one round. As for the other status fields, it reads the objects before the snapshot.
-func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
-	objects, _ := n.policies.All()
-	snapshot := n.catalog.Snapshot()
-	round := &nativeRound{admissionPolicies: n, snapshot: snapshot, policies: map[policy.ID]onePolicy{}, out: map[policy.ID]vapgen.Output{}, undecided: map[policy.ID]bool{}}
+// Once runs one round. As for the other status fields, it reads the objects before the snapshot.
+func (n *Reconciler) Once(ctx context.Context) (time.Duration, error) {
+	objects, _ := n.Policies.All()
+	snapshot := n.Catalog.Snapshot()
+	round := &nativeRound{Reconciler: n, snapshot: snapshot, policies: map[policy.ID]onePolicy{}, out: map[policy.ID]vapgen.Output{}, undecided: map[policy.ID]bool{}}
 	for id, object := range objects {
 		t := vapgen.Of(object.GetAPIVersion(), object.GetKind())
 		if t == nil {
@@ -85,14 +85,14 @@ func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 			round.again(awaitNative)
 			continue
 		}
-		errs = append(errs, n.status.WriteAdmissionPolicy(ctx, p.object, p.translator.Status(generated, message)))
+		errs = append(errs, n.Status.WriteAdmissionPolicy(ctx, p.object, p.translator.Status(generated, message)))
 	}
 	return round.next, errors.Join(errs...)
 }
 
 // nativeRound is the state of one round.
 type nativeRound struct {
-	*admissionPolicies
+	*Reconciler
 	snapshot *catalog.Snapshot
 	policies map[policy.ID]onePolicy
 	out      map[policy.ID]vapgen.Output
@@ -117,7 +117,7 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 			asked = asked || p.asks || generated
 		}
 	}
-	version, err := native.Served(r.resources)
+	version, err := native.Served(r.Resources)
 	if err != nil && asked {
 		return err
 	}
@@ -125,13 +125,13 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	if version == "" || !asked && r.settled[native] {
 		return nil
 	}
-	failed, unfinished, err := r.apply.Apply(ctx, vapgen.Round{Native: native, Version: version, Want: want, Keep: r.keeps})
+	failed, unfinished, err := r.Apply.Apply(ctx, vapgen.Round{Native: native, Version: version, Want: want, Keep: r.keeps})
 	for id, failure := range failed {
 		r.out[id] = vapgen.Output{Reason: reasonOf(native, failure)}
 		r.again(retryNative)
 	}
 	if apierrors.IsForbidden(err) {
-		r.log.Warn("policies of the API server are not generated", "kind", native.Kind, "error", err)
+		r.Log.Warn("policies of the API server are not generated", "kind", native.Kind, "error", err)
 		for id, o := range want {
 			if o.Policy != nil {
 				r.out[id] = vapgen.Output{Reason: native.NoRight(false)}
@@ -145,6 +145,9 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	if unfinished {
 		r.again(keepNative)
 	}
+	if r.settled == nil {
+		r.settled = map[*vapgen.Native]bool{}
+	}
 	r.settled[native] = err == nil && !asked && !unfinished
 	return err
 }
@@ -153,7 +156,7 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 func (r *nativeRound) translate(native *vapgen.Native, version string) map[policy.ID]vapgen.Output {
 	want := map[policy.ID]vapgen.Output{}
 	for id, p := range r.policies {
-		if p.translator.Native != native || r.off[native] {
+		if p.translator.Native != native || r.Off[native] {
 			continue
 		}
 		if p.asks && version == "" {
@@ -167,7 +170,7 @@ func (r *nativeRound) translate(native *vapgen.Native, version string) map[polic
 			r.again(keepNative)
 			continue
 		}
-		o, err := p.translator.Translate(vapgen.Input{Object: p.object.Object, Exceptions: exceptions, Resources: r.resources})
+		o, err := p.translator.Translate(vapgen.Input{Object: p.object.Object, Exceptions: exceptions, Resources: r.Resources})
 		if err != nil {
 			o = vapgen.Output{Reason: reasonOf(native, err)}
 			r.again(retryNative)
@@ -194,7 +197,7 @@ func (r *nativeRound) keeps(id policy.ID) bool {
 		return false
 	}
 	program := r.snapshot.Get(id)
-	return program == nil || len(program.Webhooks) > 0 && !r.configured(program)
+	return program == nil || len(program.Webhooks) > 0 && !r.Configured(program)
 }
 
 // handsOver reports whether the policy leaves requests to the API server.

@@ -1,4 +1,4 @@
-package webhookserver
+package serving
 
 import (
 	"cmp"
@@ -13,9 +13,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
@@ -32,7 +32,7 @@ type Installation struct {
 	Controller string
 	Log        *slog.Logger
 	// Leaving is fired when our namespace may be terminating.
-	Leaving lifecycle.Trigger
+	Leaving *controller.Signal
 
 	ownerless bool // the missing owner is already reported; used by one goroutine
 }

@@ -1,4 +1,4 @@
-package app
+package webhooks
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (a *authorizer) Create(_ context.Context, o client.Object, _ ...client.Crea
 func TestAnswers(t *testing.T) {
 	now := time.Unix(0, 0)
 	server := &authorizer{verbs: map[string]bool{"get": true}}
-	a := newAnswers(server, func() time.Time { return now })
+	a := NewAnswers(server, func() time.Time { return now })
 	ask := func(verb string, want bool, questions int) {
 		t.Helper()
 		server.asked = 0
@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 
 	server.verbs = map[string]bool{}
 	ask("get", true, 0)
-	a.doubt()
+	a.Doubt()
 	ask("get", false, 1)
 	if d := a.again(true, true); d != settledAfter {
 		t.Errorf("after a change of roles, the next round is due after %s", d)
@@ -68,7 +68,7 @@ func TestAnswers(t *testing.T) {
 	}
 	// The API server may not have noticed the change yet, so this answer is not cached.
 	server.verbs["get"] = true
-	a.doubt()
+	a.Doubt()
 	ask("get", true, 1)
 	now = now.Add(settledAfter)
 	server.verbs = map[string]bool{}
@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 // A right on all objects is queried once for all of them. A right in one namespace is queried separately. Both numbers are limited.
 func TestAnswersAreBounded(t *testing.T) {
 	server := &authorizer{verbs: map[string]bool{"get": true, "updatea": true}}
-	a := newAnswers(server, time.Now)
+	a := NewAnswers(server, time.Now)
 	a.round()
 	for i := range 10_000 {
 		if ok, _, err := a.Allowed(t.Context(), world.AccessRequest{Username: "u", Verb: "get", Resource: "secrets", Namespace: "a", Name: fmt.Sprint(i)}); !ok || err != nil {

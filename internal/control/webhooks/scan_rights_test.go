@@ -1,4 +1,4 @@
-package app
+package webhooks
 
 import (
 	"context"
@@ -23,9 +23,9 @@ func (refusing) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 // Rights are checked for the resources of the rules; with listable, none are needed on subresources, and never on those that the policy does
 // not list.
 func TestScanRights(t *testing.T) {
-	access := newAnswers(refusing{}, time.Now)
+	access := NewAnswers(refusing{}, time.Now)
 	access.round()
-	r := &scanRights{account: "system:serviceaccount:kyverno:reports", access: access}
+	r := &ScanRights{Account: "system:serviceaccount:kyverno:reports", Access: access}
 	p := &policy.Program{Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{{Targets: []policy.Target{
 		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "pods", Subresource: "ephemeralcontainers"},
 		{Version: "v1", Resource: "pods", Subresource: "resize", Unlisted: true},
@@ -34,7 +34,7 @@ func TestScanRights(t *testing.T) {
 		true:  "get pods, list pods, watch pods",
 		false: "get pods, list pods, watch pods, get pods/ephemeralcontainers, list pods/ephemeralcontainers, watch pods/ephemeralcontainers",
 	} {
-		missing, err := r.missing(t.Context(), p, listable)
+		missing, err := r.Missing(t.Context(), p, listable)
 		if err != nil {
 			t.Fatal(err)
 		}
