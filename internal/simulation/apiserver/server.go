@@ -59,6 +59,8 @@ type Options struct {
 	Defaults func(kind schema.GroupKind, object map[string]any)
 	// Dial opens a connection to a Service, for webhooks. Without it no webhook is called.
 	Dial func(ctx context.Context, namespace, service string, port int) (net.Conn, error)
+	// ShortTokens: the token of a list has expired when the next page is requested.
+	ShortTokens bool
 	// History is the number of events that the server keeps of each kind; 0 for 500.
 	History int
 	// CollectAfter is the time after which the controllers of a cluster act: dependents of deleted owners, and the content of deleted
