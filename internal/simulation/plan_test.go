@@ -53,7 +53,7 @@ var stages = []stage{
 	{map[string]int{"reports": 2}, []string{"labelled", "everything"}, []string{"labelled", "unlabelled", "definition", "undefinition", "widget", "widget", "group"}, []string{"nodiscovery"}, 0},
 	{map[string]int{"cleanup": 2}, []string{"sweep"}, []string{"swept", "swept", "expiring", "expiring", "labelled"}, nil, 0},
 	{map[string]int{"admission": 3}, []string{"labelled", "copy", "append"}, []string{"policy", "unpolicy", "webhook", "webhook", "policy-labelled", "definition", "undefinition"}, []string{"noleases", "noleases"}, 0},
-	{map[string]int{"admission": 1, "background": 2}, []string{"copy"}, []string{"trigger", "policy", "unpolicy"}, nil, 1200},
+	{map[string]int{"admission": 1, "background": 2}, []string{"copy"}, []string{"trigger", "policy", "unpolicy"}, nil, 600},
 	{map[string]int{"reports": 2}, []string{"labelled"}, []string{"labelled", "label", "policy-labelled"}, nil, 300},
 }
 

@@ -38,7 +38,7 @@ func run(t *testing.T, p *plan) (out *result) {
 }
 
 // realTime is the time that a run may take on a busy machine.
-const realTime = time.Minute
+const realTime = 4 * time.Minute
 
 // result is what became of a plan.
 type result struct {
