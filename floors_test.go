@@ -38,7 +38,7 @@ var floors = []struct {
 		"internal/policy", "internal/family",
 	}},
 	{"2 language", []string{
-		"internal/scope", "internal/index", "internal/match", "internal/constraint", "internal/loader", "internal/autogen", "internal/pss", "internal/exempt", "internal/exception", "internal/globalentry", "internal/celrule", "internal/imageverify", "internal/rule",
+		"internal/scope", "internal/index", "internal/match", "internal/constraint", "internal/loader", "internal/autogen", "internal/pss", "internal/workload", "internal/exempt", "internal/exception", "internal/globalentry", "internal/celrule", "internal/imageverify", "internal/rule",
 		"internal/family/classic", "internal/family/cleanup", "internal/family/celpolicy", "internal/family/validating", "internal/family/mutating", "internal/family/generating", "internal/family/imagevalidating", "internal/family/deleting", "internal/family/native", "internal/family/convert",
 	}},
 	{"3 run", []string{

@@ -136,7 +136,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    v.configure,
 		UpdateFunc: func(_, obj any) { v.configure(obj) },
-		DeleteFunc: func(any) { v.settings.Set(nil) },
+		DeleteFunc: func(any) { v.settings.Set(nil); v.policies.AuditFirst(nil) },
 	}
 	all := append([]intake.Watch{
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
@@ -167,6 +167,7 @@ func (v *evaluator) configure(obj any) {
 	}
 	s, _ := settings.Parse(cm.Data) // the admission controller reports mistakes
 	v.settings.Set(s)
+	v.policies.AuditFirst(s.AuditFirst)
 	v.base.observing.Configured()
 }
 

@@ -93,7 +93,12 @@ func (p *process) watch(ctx context.Context) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    p.loadSettings,
 		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
-		DeleteFunc: func(any) { p.unlocked.Load(nil); p.settings.Set(nil); p.policiesChanged.Fire() },
+		DeleteFunc: func(any) {
+			p.unlocked.Load(nil)
+			p.settings.Set(nil)
+			p.policies.AuditFirst(nil)
+			p.policiesChanged.Fire()
+		},
 	}
 	drift := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.policiesChanged.Fire() },
@@ -164,6 +169,7 @@ func (p *process) loadSettings(obj any) {
 	}
 	s.Webhook.MatchConditions = usable // the settings are not shared yet
 	p.settings.Set(s)
+	p.policies.AuditFirst(s.AuditFirst)
 	p.observing.Configured()
 	p.configured.Fire()
 	p.policiesChanged.Fire()
