@@ -55,7 +55,7 @@ func (s *sim) check() (problems []string) {
 							bad("%s has %s, which no creation asked for: %s", key, entry, text(o, "data", "log"))
 						}
 					}
-					// Of a write whose answer was lost no one knows whether it was made.
+					// A write of the target or of the UpdateRequest whose answer was lost is made again.
 					if unsure := s.unanswered("/api/v1/namespaces/" + ns + "/configmaps/" + name); again > unsure {
 						bad("%s has %d entries more than once, after %d writes without an answer: %s", key, again, unsure, text(o, "data", "log"))
 					}
@@ -102,10 +102,10 @@ func (s *sim) check() (problems []string) {
 	return problems
 }
 
-// unanswered returns how many writes of an object were carried out, and not answered.
+// unanswered returns how many writes of an object, or of UpdateRequests, were carried out and not answered.
 func (s *sim) unanswered(path string) (n int) {
 	for _, c := range s.server.Calls() {
-		if c.Handled && c.Err != nil && c.Request.Writes() && c.Request.Path == path {
+		if c.Handled && c.Err != nil && c.Request.Writes() && (c.Request.Path == path || c.Request.GroupResource() == updateRequests) {
 			n++
 		}
 	}

@@ -88,6 +88,7 @@ func simulate(t *testing.T, p *plan, out *result) {
 		s.cluster.mu.Unlock()
 	}()
 	s.server.Observed = s.observed
+	s.server.Flooded = s.flooded
 	s.prepare()
 	s.server.Fault = s.fault
 	start := time.Now()
@@ -519,6 +520,21 @@ func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
 		}
 	}
 	return out
+}
+
+// flooded ends a replica that would send requests for ever.
+func (s *sim) flooded(q *apiserver.Request) {
+	s.bad("%s sends thousands of requests a minute: %s %s", q.Client, q.Verb, q.Path)
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	for _, r := range s.replicas {
+		r.mu.Lock()
+		if r.client.Name == q.Client {
+			r.gone = true
+			r.kill()
+		}
+		r.mu.Unlock()
+	}
 }
 
 // leads checks that only the holder of the lease does what belongs to the leader.

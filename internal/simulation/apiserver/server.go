@@ -75,6 +75,9 @@ type Server struct {
 	Fault func(*Request) Fault
 	// Observed is called after each change that was stored; nil for none. It must not call the server.
 	Observed func(Change)
+	// Flooded is called when a client sends thousands of equal requests within a minute; nil for nothing. Such a client may do so forever
+	// without any time passing.
+	Flooded func(*Request)
 	// Allowed reports whether a client has a right; nil for everything.
 	Allowed func(client, verb string, r schema.GroupResource, namespace string) bool
 

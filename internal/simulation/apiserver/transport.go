@@ -176,7 +176,10 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		code = response.StatusCode
 		response.Request = r
 	}
-	s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name, Handled: q.handled})
+	n := s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name, Handled: q.handled})
+	if n == flood && s.Flooded != nil {
+		s.Flooded(q)
+	}
 	return response, err
 }
 
@@ -260,6 +263,9 @@ func (c Call) String() string {
 	return text
 }
 
+// flood is the number of requests of one source within a minute that Server.Flooded reports.
+const flood = 2000
+
 // mostCalls is the number of calls that a trace keeps.
 const mostCalls = 100_000
 
@@ -276,7 +282,7 @@ type rate struct {
 	minute         int64
 }
 
-func (t *Trace) add(c Call) {
+func (t *Trace) add(c Call) (n int) {
 	c.Request.Body = nil
 	c.Request.client, c.Request.ctx = nil, nil
 	t.mu.Lock()
@@ -285,11 +291,14 @@ func (t *Trace) add(c Call) {
 		t.rates = map[rate]int{}
 	}
 	if q := c.Request; q.Verb == "watch" || q.Verb == "list" && q.Query.Get("continue") == "" || q.Name != "" && q.Writes() {
-		t.rates[rate{q.Client, q.Verb + " " + q.Path, c.At.Unix() / 60}]++
+		r := rate{q.Client, q.Verb + " " + q.Path, c.At.Unix() / 60}
+		t.rates[r]++
+		n = t.rates[r]
 	}
 	if len(t.calls) < mostCalls {
 		t.calls = append(t.calls, c)
 	}
+	return n
 }
 
 // Calls returns the requests in the order in which they ended.
