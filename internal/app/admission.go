@@ -105,6 +105,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
 	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
+	p.exceptions = exceptionsFor(f.exceptions, p.catalog, p.settings, m, e.namespace)
+	p.approvals = results.NewApprovals(m.GetClient(), m.GetAPIReader(), approvalSeals(m, e.namespace), log)
 	p.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
 	p.paths = serving.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
@@ -187,7 +189,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Report: p.sending.AfterReporting(results.RecordRequests(p.events)),
 		Review: policyreview.Options{
-			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
+			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace, Approval: f.exceptions.approval, Approved: p.approvals.Approve},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
 			Webhooks: func(program *policy.Program) diag.List {

@@ -36,6 +36,13 @@ func (p *process) rows() []controller.Row {
 		p.certs.Watch(), p.paths.Watch(), p.paths.Led(),
 		missingKinds(p.intake, p.kindsDefined), p.exceeded.Row(), p.unexempted.Row(),
 	}
+	if p.flags.exceptions.on() {
+		p.observing.Metrics.Exceptions(func() map[string]int { return exceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending())) })
+		rows = append(rows, p.exceptionsEnding())
+		if p.flags.exceptions.approval {
+			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
+		}
+	}
 	if p.sending != nil {
 		rows = append(rows, controller.Row{Name: "reports-controller", Sources: on(controller.Forever(p.sending.Follow))})
 	}

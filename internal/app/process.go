@@ -57,6 +57,8 @@ type process struct {
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
 	unexempted   *results.ExceptionErrors
+	exceptions   *intake.Exceptions
+	approvals    *results.Approvals
 	asked        *webhooks.Answers
 	globals      *globals
 	discovery    *discovery.Discovery
@@ -122,7 +124,7 @@ func (p *process) watch(ctx context.Context) error {
 		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
 	all = append(all, p.observing.TakenAll(telemetry.PoliciesName, p.policies.Watches())...)
-	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.catalog, p.observing)...)
+	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.exceptions, p.observing)...)
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}
