@@ -55,7 +55,8 @@ type sim struct {
 	random  *rand.Rand
 	active  []*fault
 	version int
-	created map[string]bool // the appenders that were created, with their first version
+	// asked and created are the requests for an appender that were admitted, and those of them that created it.
+	asked, created map[string]int
 	busy    sync.WaitGroup
 }
 
@@ -78,7 +79,7 @@ const (
 func simulate(t *testing.T, p *plan, out *result) {
 	ctx, end := context.WithCancel(t.Context())
 	began := time.Now()
-	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1)), apiserver.Options{ShortTokens: p.many > 0}), plan: p, random: rand.New(rand.NewPCG(p.seed, 2)), created: map[string]bool{}}
+	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1)), apiserver.Options{ShortTokens: p.many > 0}), plan: p, random: rand.New(rand.NewPCG(p.seed, 2)), asked: map[string]int{}, created: map[string]int{}}
 	defer func() {
 		end()
 		s.close()
@@ -302,13 +303,15 @@ func (s *sim) do(a action) {
 	case "appender":
 		user(func() error {
 			o := configMap(ns, fmt.Sprint("p", a.n), map[string]any{"kind": "appender"}, map[string]any{"v": v})
+			key := ns + "/" + text(o, "metadata", "name")
 			err := s.patch(o)
 			if codeOf(err) == http.StatusNotFound {
 				if err = s.create(o); err == nil {
-					s.cluster.mu.Lock()
-					s.created[text(o, "metadata", "name")+":"+v] = true
-					s.cluster.mu.Unlock()
+					s.count(s.created, key)
 				}
+			}
+			if err == nil {
+				s.count(s.asked, key)
 			}
 			return err
 		})
@@ -384,6 +387,13 @@ func (s *sim) do(a action) {
 	default:
 		s.fail(a)
 	}
+}
+
+// count counts a request of a user.
+func (s *sim) count(of map[string]int, key string) {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	of[key]++
 }
 
 // patch changes an object that exists.
