@@ -57,7 +57,7 @@ type sim struct {
 	version int
 	// asked and created are the requests for an appender that were admitted, and those of them that created it.
 	asked, created map[string]int
-	busy    sync.WaitGroup
+	busy           sync.WaitGroup
 }
 
 // fault is a fault that lasts.
