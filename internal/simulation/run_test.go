@@ -440,6 +440,9 @@ func (s *sim) fail(a action) {
 	s.cluster.mu.Lock()
 	s.active = append(s.active, f)
 	s.cluster.mu.Unlock()
+	if a.what == "behind" {
+		s.server.EndWatches(clusterPolicies)
+	}
 	if a.what == "cutwatches" {
 		s.server.EndWatches(f.kind())
 	}
@@ -491,6 +494,10 @@ func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
 		case "denyrecord":
 			if q.Writes() && q.GroupResource() == configMaps && q.Namespace == namespace {
 				out.Status = &apierrors.NewForbidden(configMaps, q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "behind": // the background controllers do not see the policies of now
+			if q.GroupResource() == clusterPolicies && strings.HasPrefix(q.Client, "background-") {
+				out.Delay = max(out.Delay, f.until.Sub(now))
 			}
 		case "noleases": // one replica cannot reach its Lease, and does all else
 			if q.GroupResource() == leases && strings.HasPrefix(q.Client, fmt.Sprintf("admission-%d#", f.n%3)) {
