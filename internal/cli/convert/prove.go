@@ -75,13 +75,20 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		p.existing = append(slices.Clip(p.given), p.targets(sampler, original, made)...)
 	}
 	objects := append(made, p.given...)
+	roles := rolesOf(original["spec"])
 	p.namespaces = namespaces(original, append(slices.Clip(objects), p.existing...))
 	if p.existing == nil {
 		p.existing = p.given
 	}
+	p.existing = append(slices.Clip(p.existing), bindings(roles)...)
 	p.now = offline.Now()
 	t := &attempts{stage: stage, kinds: len(sampler.kinds) + len(sampler.subresources), unasked: unasked(classic, cel), older: map[string]map[string]any{}, tried: map[string]int{}}
 	t.updates = onlyUpdates(classic)
+	t.deletes = slices.ContainsFunc(classic.Rules, func(r *policy.Rule) bool {
+		return slices.ContainsFunc(r.Targets, func(t policy.Target) bool {
+			return len(t.Operations) > 0 && slices.Contains(t.Operations, policy.Delete)
+		})
+	})
 	t.subresource = func(i int) *subresource {
 		if i >= len(made) {
 			return nil
@@ -90,7 +97,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	}
 	t.existing = allowsExisting(classic) && !allowsExisting(cel)
 	for _, r := range append(slices.Clip(classic.Rules), cel.Rules...) {
-		if r.Needs.User && t.users == nil {
+		if (r.Needs.User || len(roles.Roles)+len(roles.ClusterRoles) > 0) && t.users == nil {
 			t.users = requesters(original)
 		}
 	}
@@ -113,6 +120,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		matched, violating, differs := false, false, false
 		for j := range all {
 			a := &all[j]
+			a.roles = roles
 			before, err := p.verdict(ctx, classic, a, stage)
 			if err != nil {
 				return false, err
@@ -139,7 +147,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 				continue
 			}
 			origin := "generated for the comparison"
-			if i >= len(objects)-len(p.given) {
+			if i >= len(made) {
 				origin = "given"
 			}
 			fmt.Fprintf(w, "%s: the results for %sa resource that was %s differ: the classic rule gives %s, the CEL policy gives %s\n  %s\n", where, a, origin, before, after, value.JSON(o))

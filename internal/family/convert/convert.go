@@ -348,15 +348,14 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		if len(l.Context) > 0 {
-			c.refuse(path+".context", "context entries are not converted", "")
-		}
 		if l.ElementScope != nil && !*l.ElementScope {
 			c.refuse(path+".elementScope", "a loop whose pattern applies to the whole object is not converted", "")
 		}
 		around, placed, x := c.element, c.elementPlace, c.variable()
 		c.outer = append(c.outer, loop{element: member(x)})
 		c.element, c.elementPlace = member(x), all.itemPlace()
+		entries := maps.Clone(c.entries)
+		c.context(l.Context, path+".context")
 		c.trail = trail{known: c.elementPlace != nil, names: c.elementPlace}
 		fits := yes
 		switch {
@@ -379,7 +378,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if p := l.AnyAllConditions; p != nil {
 			fits = or(not(c.surely(func() expr { return c.conditions(document(p), path+".preconditions") })), fits)
 		}
-		c.element, c.elementPlace = around, placed
+		c.element, c.elementPlace, c.entries = around, placed, entries
 		c.outer = c.outer[:len(c.outer)-1]
 		list := all.orElse("[]")
 		out = and(out, list.macro("all", x, fits))

@@ -54,9 +54,6 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	constraints["resourceRules"] = c.resourceRules(matched, operations)
 	object := member("object")
 	if slices.Contains(operations, "DELETE") {
-		if r.Generation != nil {
-			c.refuse(c.path+".match", "for deletions, request.object is the deleted object in the classic language, and null in CEL", "write a GeneratingPolicy that reads oldObject")
-		}
 		object, c.object = whole, member(subject)
 	}
 	c.autogen(r, spec, constraints, operations)
@@ -321,8 +318,11 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	if d.Selector != nil {
 		parts = append(parts, c.selector(d.Selector, metadata, f.path+".resources.selector"))
 	}
-	if len(f.Roles) > 0 || len(f.ClusterRoles) > 0 {
-		c.refuse(f.path, "CEL cannot read the roles and clusterRoles of the requester", "use subjects")
+	if len(f.Roles) > 0 {
+		parts = append(parts, c.roles(f.Roles, "Role", f.path+".roles"))
+	}
+	if len(f.ClusterRoles) > 0 {
+		parts = append(parts, c.roles(f.ClusterRoles, "ClusterRole", f.path+".clusterRoles"))
 	}
 	if len(f.Subjects) > 0 {
 		parts = append(parts, c.subjects(f))
