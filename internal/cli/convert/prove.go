@@ -30,6 +30,7 @@ type prover struct {
 	samples int
 	seed    int64
 
+	override   *policy.Program              // the further policy for some namespaces; nil for most rules
 	now        time.Time                    // the time of all evaluations
 	existing   []map[string]any             // what the cluster holds: the given resources, and the targets of the rule
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
@@ -69,6 +70,12 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		return false, nil
 	}
+	p.override = nil
+	if rule.Override != nil {
+		if p.override, diags = compiled(rule.Override); diags.HasErrors() {
+			return false, diags.Errors().Err()
+		}
+	}
 	stage, sampler := stageOf(classic), newSampler(p, original, rule.Uncovered, classic, cel)
 	made := sampler.objects(p.samples)
 	if stage == policy.StageMutateExisting {
@@ -95,7 +102,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		return sampler.subresourceAt(i)
 	}
-	t.existing = allowsExisting(classic) && !allowsExisting(cel)
+	t.existing = allowsExisting(classic) && !allowsExisting(cel) && (p.override == nil || !allowsExisting(p.override))
 	for _, r := range append(slices.Clip(classic.Rules), cel.Rules...) {
 		if (r.Needs.User || len(roles.Roles)+len(roles.ClusterRoles) > 0) && t.users == nil {
 			t.users = requesters(original)
@@ -128,6 +135,13 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 			after, err := p.verdict(ctx, cel, a, stage)
 			if err != nil {
 				return false, err
+			}
+			if p.override != nil {
+				also, err := p.verdict(ctx, p.override, a, stage)
+				if err != nil {
+					return false, err
+				}
+				after = after.or(also)
 			}
 			t.tried[a.what]++
 			if j == 0 && (!before.violated || !t.existing) {
@@ -229,6 +243,7 @@ type verdict struct {
 	violated bool   // whether any rule fails or ends in an error, or a rule that does not validate has an effect
 	message  string // the reason for a failure or an error
 	made     string // the changed resource, or the generated objects
+	denied   bool   // whether a violation is denied
 	failed   bool   // whether the evaluation ended in an error
 
 	verified map[string]any // the resource with the digests of its images and the records of what was verified
@@ -236,7 +251,17 @@ type verdict struct {
 
 // same reports whether two policies decide alike. If the policies change or generate objects, both must fail or produce the same objects.
 func (v verdict) same(other verdict) bool {
-	return v.violated == other.violated && v.failed == other.failed && v.made == other.made
+	return v.violated == other.violated && v.failed == other.failed && v.made == other.made && (v.denied == other.denied || v.made != "")
+}
+
+// or returns the verdict of two policies about the same request.
+func (v verdict) or(other verdict) verdict {
+	if other.violated && !v.violated {
+		other.applied = true
+		return other
+	}
+	v.applied, v.denied = v.applied || other.applied, v.denied || other.denied
+	return v
 }
 
 func (v verdict) String() string {
@@ -281,6 +306,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt
 			if offline.Unsuccessful(r) && !out.violated {
 				out.violated, out.message = true, r.Message
 			}
+			out.denied = out.denied || r.Status == policy.StatusFail && r.Action.Has(policy.Deny)
 		}
 	}
 	if stage == policy.StageMutateExisting {

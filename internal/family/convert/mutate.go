@@ -76,6 +76,8 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 	c.outer = append(c.outer, loop{c.element, c.position})
 	c.context(l.Context, path+".context")
 	merge := l.RawPatchStrategicMerge != nil
+	partial := c.partial
+	c.partial = partial || l.AnyAllConditions != nil || l.Order != nil && *l.Order == kyvernov1.Ascending
 	var p *patching
 	if len(l.ForEachMutation) > 0 {
 		p = &patching{converter: c, when: yes}
@@ -88,7 +90,7 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 	if conditions := l.AnyAllConditions; conditions != nil {
 		p.when = and(c.conditions(document(conditions), path+".preconditions"), p.when)
 	}
-	c.element, c.elementPlace, c.position, c.entries = around, placed, at, entries
+	c.element, c.elementPlace, c.position, c.entries, c.partial = around, placed, at, entries, partial
 	c.outer = c.outer[:len(c.outer)-1]
 	order := "lists.range(size(" + list.text + "))"
 	if l.Order != nil && *l.Order == kyvernov1.Descending || l.Order == nil && merge {
