@@ -69,7 +69,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		},
 		Election: b.election(f.commonFlags, e, lease),
 		After:    down.end,
-		Last:     []func(context.Context){p.work.Run, p.events.Run, p.sending.Run, p.decisions.Run},
+		Last:     []func(context.Context){p.work.End, p.events.Run, p.sending.Run, p.decisions.Run},
 		Observer: b.observing.Rows(), Log: b.log,
 	}
 	defer leavePending(b, e, p.log)
@@ -97,7 +97,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: discovery.New(resources, time.Now), conditions: webhooks.NewConditions(resources), asked: webhooks.NewAnswers(m.GetClient(), time.Now),
-		unlocked: serving.Unlocked{Log: log}, configured: &controller.Signal{}, observing: observing,
+		unlocked: serving.Unlocked{Log: log}, configured: &controller.Signal{}, waiting: &controller.Signal{}, observing: observing,
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: &controller.Signal{}, policiesChanged: &controller.Signal{},
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
@@ -120,7 +120,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		return nil, err
 	}
 	p.unexempted = results.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
-	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, log); err != nil {
+	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, p.waiting.Fire, log); err != nil {
 		return nil, err
 	}
 	if f.admissionReports {

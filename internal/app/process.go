@@ -47,8 +47,9 @@ type process struct {
 	heartbeat *serving.Heartbeat
 	events    *event.Queue
 	work      *enqueue.Writer
-	sending   *results.Sending // sends results; nil if none are sent
-	decisions *decision.Feed   // nil if decisions are not recorded
+	waiting   *controller.Signal // UpdateRequests wait to be written
+	sending   *results.Sending   // sends results; nil if none are sent
+	decisions *decision.Feed     // nil if decisions are not recorded
 	// renewSender renews the certificate with which decisions are sent; nil if they are not sent.
 	renewSender *controller.Row
 	// installation removes the webhook configurations when the namespace is deleted.

@@ -143,6 +143,7 @@ func TestVersionAndHash(t *testing.T) {
 	}
 }
 
+// A route selects policies by their failure policy and their own webhook; requests are not answered by policies without admission, nor scans by those without background.
 func TestRoutes(t *testing.T) {
 	ignore, own, scanOnly, admissionOnly := program("ignore", 1, "Pod"), program("own", 1, "Pod"), program("scan", 1, "Pod"), program("admission", 1, "Pod")
 	ignore.Settings.FailurePolicy, ignore.Family = policy.Ignore, "f"

@@ -129,6 +129,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
+// Each key of the ConfigMap is read in its form, and a mistake is reported at its key.
 func TestParse(t *testing.T) {
 	s, diags := Parse(map[string]string{
 		"defaultRegistry":               "registry.example.com/team",

@@ -106,7 +106,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		ids = append(ids, compile.IDOf(o))
 	}
 	diags.Add(companions.Unattached(ids)...)
-	diags.Add(load.Twice(given)...)
+	diags.Add(load.Unstorable(given)...)
 	diags.Add(terminal.Checked{Policies: policies + beside}.Unchecked(diags)...)
 	var all []lint.Finding
 	for _, d := range diags {
