@@ -74,7 +74,7 @@ func commands(families *compile.Registry) []*cobra.Command {
 		oci.New(),
 		operate.NewPreflight(),
 		reports.NewReport(),
-		reports.NewRollout(),
+		reports.NewRollout(), reports.NewExceptions(),
 		newSchema(),
 		testrun.New(families),
 		operate.NewUninstall(),
