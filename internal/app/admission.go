@@ -24,6 +24,7 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
@@ -100,9 +101,11 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
-		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, ForceIgnore: f.forceIgnore,
+		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, Server: b.servers.Version, ForceIgnore: f.forceIgnore,
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
+	p.servers = b.servers
+	p.servers.Changed(func(kubeversion.Minor) { p.policies.Recompile() })
 	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
 	p.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
@@ -189,6 +192,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
+			Server:     b.servers.Version,
 			Webhooks: func(program *policy.Program) diag.List {
 				return webhookconf.Review(program, p.discovery, p.conditions, !f.webhooks.follow)
 			},

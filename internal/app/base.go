@@ -15,6 +15,7 @@ import (
 
 	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/telemetry"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/ring"
@@ -63,6 +64,8 @@ func (f *commonFlags) complete(fs *pflag.FlagSet) error {
 type base struct {
 	log       *slog.Logger
 	observing *telemetry.Telemetry
+	// servers follows the versions of the API servers.
+	servers *discovery.Servers
 	// cfg is the configuration for requests to the API server; policyConfig is the one for lookups of policies.
 	cfg, policyConfig *rest.Config
 	// metadataConfig is the configuration for following the metadata of objects; workConfig is the one for objects that work evaluates and
@@ -114,5 +117,12 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	b.cfg = b.observing.Wrap(cfg, observe.KubeClient)
 	b.metadataConfig = b.observing.Wrap(cfg, observe.MetadataClient)
 	b.workConfig = b.observing.Wrap(cfg, observe.WorkClient)
+	if b.servers, err = newServers(b.cfg, e.namespace, b.log); err != nil {
+		return nil, err
+	}
+	if _, err := b.servers.Once(ctx); err != nil { // the task asks again
+		b.log.Warn("the version of the API server is not known yet", "error", err)
+	}
+	go lifecycle.Task{Name: "api-server-versions", Wake: lifecycle.NewTrigger(), Once: b.servers.Once}.Run(ctx, b.log)
 	return b, nil
 }

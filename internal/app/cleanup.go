@@ -30,6 +30,7 @@ import (
 	"ephor.invalid/ephor/internal/failopen"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/settings"
@@ -56,6 +57,7 @@ type cleanup struct {
 	discovery *discovery.Discovery
 	// conditions checks match conditions.
 	conditions *webhookconf.Conditions
+	servers    *discovery.Servers
 	globals    *globals
 	server     *admission.Server
 	ring       *ring.Ring
@@ -86,7 +88,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
+	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing, servers: b.servers}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
 	c.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
 	// The cleanup controller does not check client certificates, so its paths are secret unless the operator disables that.
@@ -124,11 +126,12 @@ func (c *cleanup) watch(ctx context.Context) error {
 		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
 		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
 	)
-	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
+	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Server: c.servers.Version, Sink: c.policies, Log: c.log})
+	c.servers.Changed(func(kubeversion.Minor) { policies.Recompile() })
 	all = append(all, policies.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
 	// Objects are deleted only after the exceptions that may exempt them are cached.
-	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing)...)
+	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing, c.servers)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}

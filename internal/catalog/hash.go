@@ -25,7 +25,7 @@ func (h *Hash) toggle(p *policy.Program) {
 	}
 }
 
-// hashOf returns the hash of a Program: its identity, its generation, its labels and annotations (which affect evaluation but not the
+// hashOf returns the hash of a Program: its identity, its generation, the version of the API server, its labels and annotations (which affect evaluation but not the
 // generation), and the exceptions of its rules. It leaves out the resource version, since a status update changes it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
@@ -46,6 +46,7 @@ func hashOf(p *policy.Program) Hash {
 	text(p.Name)
 	text(p.UID)
 	b = binary.AppendVarint(b, p.Generation)
+	b = binary.AppendUvarint(b, uint64(p.Server))
 	pairs(p.Labels)
 	pairs(p.Annotations)
 	for _, r := range p.Rules {

@@ -10,6 +10,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -26,8 +27,13 @@ type Exceptions struct {
 	// Accepts reports whether exceptions in the namespace take effect.
 	Accepts func(namespace string) bool
 	Catalog *catalog.Catalog
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Server returns the version of the API server; nil for the newest.
+	Server func() kubeversion.Minor
+	Log    *slog.Logger
+	Now    func() time.Time
+
+	followed []*exceptionsOf // by kind
+	again    sync.RWMutex    // as in Policies
 
 	mu sync.Mutex
 	// expiring are the exceptions in the catalog that have an expiry.
@@ -44,9 +50,25 @@ func (x *Exceptions) Watches() (all []Watch) {
 			log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
 			take: of.take, drop: of.drop, seen: func() {},
 		}
+		x.followed = append(x.followed, of)
 		all = append(all, Watch{Object: Object(k.GVK()), Resource: k.Resource, Older: k.Versions[1:], Optional: true, Handler: of.objects.handler()})
 	}
 	return all
+}
+
+// Recompile compiles all exceptions again, for another version of the API server.
+func (x *Exceptions) Recompile() {
+	for _, of := range x.followed {
+		for id := range of.objects.list() {
+			x.again.Lock()
+			if u := of.objects.get(id); u != nil { // it may have been deleted in the meantime
+				if err := of.objects.safely(u, func() error { return of.compile(u) }); err != nil {
+					x.Log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
+				}
+			}
+			x.again.Unlock()
+		}
+	}
 }
 
 // exceptionsOf follows the exceptions of one kind. Exceptions of another kind may have the same names.
@@ -60,7 +82,14 @@ func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
 	return policy.ExceptionID{Group: x.kind.Group, Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
+func (x *exceptionsOf) take(_, u *unstructured.Unstructured) error {
+	x.again.RLock()
+	defer x.again.RUnlock()
+	return x.compile(u)
+}
+
+// compile puts a new or changed exception into force.
+func (x *exceptionsOf) compile(u *unstructured.Unstructured) (err error) {
 	id := x.id(u)
 	defer func() {
 		if v := recover(); v != nil {
@@ -68,7 +97,11 @@ func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
 			panic(v)
 		}
 	}()
-	e, diags := x.Families.OneException(compile.Object{Value: u.Object})
+	var options family.Options
+	if x.Server != nil {
+		options.Server = x.Server()
+	}
+	e, diags := x.Families.ExceptionWith(compile.Object{Value: u.Object}, options)
 	if err := diags.Err(); err != nil {
 		// The previous version no longer reflects the author's intent.
 		if x.KeepMistaken && e != nil {
@@ -87,6 +120,8 @@ func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
 }
 
 func (x *exceptionsOf) drop(u *unstructured.Unstructured) {
+	x.again.RLock()
+	defer x.again.RUnlock()
 	id := x.id(u)
 	x.remove(id)
 	x.Log.Info("exception gone", "exception", idOf(u).Key(), "group", id.Group)

@@ -10,6 +10,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -25,6 +26,8 @@ type PolicyOptions struct {
 	Accept func(*unstructured.Unstructured) bool
 	// Compile are the options of the compiler.
 	Compile family.Options
+	// Server returns the version of the API server; nil for the newest.
+	Server func() kubeversion.Minor
 	// ForceIgnore gives every policy the failure policy Ignore.
 	ForceIgnore bool
 	// Seen is called after each event; nil for none.
@@ -47,6 +50,9 @@ type Policies struct {
 	objects    objects
 	companions companions
 	rooms      rooms
+
+	// again is held for writing while Recompile compiles a policy, and for reading while an event does.
+	again sync.RWMutex
 
 	mu sync.Mutex
 	// broken are the policies that the compiler could not handle at all.
@@ -94,6 +100,8 @@ func definedAs(k *family.Kind) string {
 
 // take puts a new or changed policy into force.
 func (p *Policies) take(old, u *unstructured.Unstructured) error {
+	p.again.RLock()
+	defer p.again.RUnlock()
 	defer p.companions.serialize(u)()
 	id := idOf(u)
 	err := p.compile(u)
@@ -168,9 +176,19 @@ func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*polic
 	var leave func()
 	options.Allowance, leave = p.rooms.enter(idOf(u))
 	defer leave()
+	if p.Server != nil {
+		options.Server = p.Server()
+	}
 	program, diags := p.Families.With(compile.Object{Value: u.Object}, attached, options)
 	if program == nil {
 		return nil, diags
+	}
+	if old := p.Catalog.Snapshot().Get(idOf(u)); old != nil && old.UID == program.UID && old.Generation == program.Generation {
+		program.Changed = old.Changed
+		if change := compile.Changes(old, program); change != nil {
+			program.Changed = change
+			p.Log.Warn("another version of Kubernetes changes what a policy means", "policy", idOf(u).String(), "change", change.String())
+		}
 	}
 	if p.ForceIgnore {
 		program.Settings.FailurePolicy = policy.Ignore // the Program is not shared yet
@@ -179,6 +197,8 @@ func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*polic
 }
 
 func (p *Policies) drop(u *unstructured.Unstructured) {
+	p.again.RLock()
+	defer p.again.RUnlock()
 	defer p.companions.serialize(u)()
 	id := idOf(u)
 	if program := p.Catalog.Snapshot().Get(id); program != nil {
@@ -203,6 +223,21 @@ func (p *Policies) retry(changed policy.ID) {
 			_ = p.compile(u)
 		}
 	}
+}
+
+// Recompile compiles all policies again, for another version of the API server.
+func (p *Policies) Recompile() {
+	for id, u := range p.objects.list() {
+		func() {
+			p.again.Lock()
+			defer p.again.Unlock()
+			defer p.companions.serialize(u)()
+			if now := p.objects.get(id); now != nil { // it may have been deleted or changed in the meantime
+				_ = p.compile(now)
+			}
+		}()
+	}
+	p.Seen()
 }
 
 // Observe reports each later change of a policy to f.
