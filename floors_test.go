@@ -30,7 +30,7 @@ var floors = []struct {
 		"api/...", "config/crds", "config/formats", "charts", "charts/rights",
 	}},
 	{"0 leaves", []string{
-		"internal/value", "internal/seal", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kubeversion", "internal/compilecost", "internal/kinds", "internal/trace", "internal/apipath", "internal/jsonpointer", "internal/world", "internal/world/taped", "internal/wildcard",
+		"internal/value", "internal/seal", "internal/names", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kubeversion", "internal/compilecost", "internal/kinds", "internal/trace", "internal/apipath", "internal/jsonpointer", "internal/world", "internal/world/taped", "internal/wildcard",
 		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/evalenv", "internal/textgen", "internal/certificate", "internal/jmespath",
 		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
 	}},
@@ -38,14 +38,14 @@ var floors = []struct {
 		"internal/policy", "internal/family",
 	}},
 	{"2 language", []string{
-		"internal/scope", "internal/index", "internal/match", "internal/constraint", "internal/loader", "internal/autogen", "internal/pss", "internal/exempt", "internal/exception", "internal/globalentry", "internal/celrule", "internal/imageverify", "internal/rule",
+		"internal/scope", "internal/index", "internal/match", "internal/constraint", "internal/loader", "internal/autogen", "internal/pss", "internal/workload", "internal/exempt", "internal/exception", "internal/globalentry", "internal/celrule", "internal/imageverify", "internal/rule",
 		"internal/family/classic", "internal/family/cleanup", "internal/family/celpolicy", "internal/family/validating", "internal/family/mutating", "internal/family/generating", "internal/family/imagevalidating", "internal/family/deleting", "internal/family/native", "internal/family/convert",
 	}},
 	{"3 run", []string{
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/listwatch", "internal/controller", "internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
+		"internal/lock", "internal/listwatch", "internal/controller", "internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
 		"internal/world/live", "internal/world/fixed", "internal/schema", "internal/lint", "internal/ring", "internal/metawatch", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle/firstgc", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
@@ -59,11 +59,11 @@ var floors = []struct {
 		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact",
 	}},
 	{"8 products", []string{
-		"internal/dashboard", "internal/app/webhookserver", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
+		"internal/dashboard", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
 		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/impact", "internal/cli/reports", "internal/cli/decisions", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
-		"cmd/ephor", "internal/devcluster", "internal/golden", "internal/discovery/discoverytest", "internal/webhookconf/webhooktest", "internal/family/familytest", "internal/sigverify/fixture", "bench/load", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",
+		"cmd/ephor", "internal/devcluster", "internal/simulation/...", "internal/golden", "internal/discovery/discoverytest", "internal/webhookconf/webhooktest", "internal/family/familytest", "internal/sigverify/fixture", "bench/load", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",
 	}},
 }
 

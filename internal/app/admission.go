@@ -12,9 +12,11 @@ import (
 
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/webhooks"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
@@ -25,7 +27,6 @@ import (
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/kubeversion"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
@@ -41,7 +42,7 @@ const drainDelay = 3 * time.Second
 
 // runAdmission runs the admission controller. It returns when ctx is done and the controller has shut down in order.
 func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error {
-	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	listener, err := b.listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,8 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		return err
 	}
 	var server *admission.Server
-	l := lifecycle.Phases{
+	down := p.removeOnShutdown()
+	l := controller.Process{
 		Cache: p.manager.Start,
 		Build: func(ctx context.Context) (err error) {
 			server, err = p.server(ctx, b)
@@ -59,18 +61,17 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		},
 		Serve: func(ctx context.Context) error { return server.Run(ctx, listener, p.certs.Get) },
 		Fill:  p.watch,
-		Work: func(ctx context.Context, beside func(func())) error {
+		Rows: func(ctx context.Context) ([]controller.Row, error) {
 			server.Open()
 			p.observing.ObserveChanges(p.policies)
 			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
-			p.every(ctx, beside)
-			down := p.removeOnShutdown()
 			down.begin(ctx)
-			defer down.end(ctx)
-			leading := &lifecycle.Leader{Config: b.cfg, Lease: lease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: p.leaderTasks(), Log: p.log}
-			return leading.Run(ctx)
+			return p.rows(), nil
 		},
-		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.Run, p.decisions.Run},
+		Election: b.election(f.commonFlags, e, lease),
+		After:    down.end,
+		Last:     []func(context.Context){p.work.Run, p.events.Run, p.sending.Run, p.decisions.Run},
+		Observer: b.observing.Rows(), Log: b.log,
 	}
 	defer leavePending(b, e, p.log)
 	return l.Run(ctx)
@@ -96,9 +97,9 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		discovery: discovery.New(resources, time.Now), conditions: newConditions(resources), asked: newAnswers(m.GetClient(), time.Now),
-		unlocked: webhookserver.Unlocked{Log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
-		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
+		discovery: discovery.New(resources, time.Now), conditions: webhooks.NewConditions(resources), asked: webhooks.NewAnswers(m.GetClient(), time.Now),
+		unlocked: serving.Unlocked{Log: log}, configured: &controller.Signal{}, observing: observing,
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: &controller.Signal{}, policiesChanged: &controller.Signal{},
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
 		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, Server: b.servers.Version, ForceIgnore: f.forceIgnore,
@@ -107,12 +108,12 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p.servers = b.servers
 	p.servers.Changed(func(kubeversion.Minor) { p.policies.Recompile() })
 	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
-	p.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
+	p.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
-	p.paths = webhookserver.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
+	p.paths = serving.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
 	p.paths.Changed, p.paths.Ours = p.policiesChanged.Fire, p.certs.Ours
-	webhookserver.WarnOpen(f.Paths, f.serving.clientCA, log)
-	p.heartbeat = &webhookserver.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: log, Changed: p.policiesChanged.Fire, Missed: p.paths.Failed}
+	serving.WarnOpen(f.Paths, f.serving.clientCA, log)
+	p.heartbeat = &serving.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: log, Changed: p.policiesChanged.Fire, Missed: p.paths.Failed}
 	observing.ObservePolicies(p.policies)
 	observing.ObserveCertificates(&p.certs.Keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: p.discovery}
@@ -139,10 +140,10 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		return nil, err
 	}
 	p.certs.Events, p.paths.Events = p.events, p.events
-	p.installation = &webhookserver.Installation{
+	p.installation = &serving.Installation{
 		Role:      p.env.role,
 		Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: p.events, Controller: event.AdmissionController, Log: log,
-		Leaving: lifecycle.NewTrigger(),
+		Leaving: &controller.Signal{},
 	}
 	return p, nil
 }

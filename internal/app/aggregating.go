@@ -21,7 +21,6 @@ import (
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/ephemeral"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/report"
 	"ephor.invalid/ephor/internal/reports"
 	"ephor.invalid/ephor/internal/scan"
@@ -76,9 +75,9 @@ func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 }
 
 // reportAll keeps the reports current until ctx is done, by scans and with the results of other controllers.
-func (c *reporting) reportAll(ctx context.Context) (time.Duration, error) {
+func (c *reporting) reportAll(ctx context.Context, _ func(string)) error {
 	if c.writer == nil {
-		return 0, c.scanner.Run(ctx)
+		return c.scanner.Run(ctx)
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -88,17 +87,17 @@ func (c *reporting) reportAll(ctx context.Context) (time.Duration, error) {
 	running.Go(func() { c.writer.Run(ctx, func() { close(ready) }) })
 	select {
 	case <-ctx.Done():
-		return 0, nil
+		return nil
 	case <-ready:
 	}
 	if c.consumer != nil {
 		running.Go(func() { c.consumer.Run(ctx) })
 	}
 	if c.flags.scans() {
-		return 0, c.scanner.Run(ctx)
+		return c.scanner.Run(ctx)
 	}
 	c.prune(ctx)
-	return 0, nil
+	return nil
 }
 
 // prune removes the results of deleted rules from reports that no scan updates, until ctx is done.
@@ -125,11 +124,11 @@ const (
 	announceAgain = time.Minute
 )
 
-// announcing writes the scanned kinds to the Lease of the reports controller, for the controllers that send results.
-func (c *reporting) announcing() lifecycle.Task {
+// announcing returns a function that writes the scanned kinds to the Lease of the reports controller, for the controllers that send results.
+func (c *reporting) announcing() func(context.Context) (time.Duration, error) {
 	var said *string
 	var at time.Time
-	return lifecycle.Task{Name: "scanned-kinds", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
 		text := c.announcement()
 		if time.Since(at) < announceAgain && (said == text || said != nil && text != nil && *said == *text) {
 			return announceEvery, nil
@@ -144,7 +143,7 @@ func (c *reporting) announcing() lifecycle.Task {
 		}
 		said, at = text, time.Now()
 		return announceEvery, nil
-	}}
+	}
 }
 
 // announcement returns the text to announce, or nil if no controller merges results.

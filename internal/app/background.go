@@ -13,7 +13,7 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/ephemeral"
@@ -21,7 +21,6 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/ring"
@@ -41,10 +40,9 @@ type background struct {
 	worker   *execute.Worker
 	follower *follow.Follower
 	ring     *ring.Ring
-	standby  lifecycle.Task
+	standby  controller.Row
 	sending  *results.Sending
 	record   *record
-	changed  lifecycle.Trigger // the policies changed
 	exceeded *results.Exceeded
 
 	unexempted *results.ExceptionErrors
@@ -62,16 +60,11 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 		return err
 	}
 	b.observing.ObservePolicies(v.policies)
-	c := &background{evaluator: v, flags: f, changed: lifecycle.NewTrigger()}
+	c := &background{evaluator: v, flags: f}
 	defer leavePending(b, e, b.log)
-	return v.run(ctx, controller{
-		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
-		last: func(ctx context.Context) { c.sending.Run(ctx) },
-		changed: func(s *catalog.Snapshot) {
-			c.follower.See(s)
-			c.changed.Fire()
-			c.record.changed.Fire()
-		},
+	return v.run(ctx, backgroundLease, f.probeFlags, controller.Process{
+		Build: c.build, Fill: c.watch, Rows: func(context.Context) ([]controller.Row, error) { return c.rows(), nil },
+		Last: []func(context.Context){func(ctx context.Context) { c.sending.Run(ctx) }},
 	})
 }
 
@@ -185,28 +178,4 @@ func (c *background) watch(ctx context.Context) error {
 		},
 	}
 	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, intake.Watch{Object: updateRequestObject(), Handler: requests})
-}
-
-// shared returns the tasks that every replica runs for its share of the work.
-func (c *background) shared() []lifecycle.Task {
-	return []lifecycle.Task{
-		endless("ring", c.ring.Run),
-		c.standby,
-		endless("reports-controller", c.sending.Follow),
-		{Name: execute.WorkerName, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
-			return 0, c.worker.Run(ctx) // it counts its rounds itself
-		}},
-		c.exceeded.Task(),
-		c.unexempted.Task(),
-		endless("generated-objects-record", c.record.run),
-	}
-}
-
-// tasks returns the controllers that only one replica runs, so that a change of a policy creates its work only once.
-func (c *background) tasks() []lifecycle.Task {
-	watcher := &follow.Watcher{Follower: c.follower, Resource: c.record.resource, Wake: c.record.changed.Fire, Log: c.log}
-	return []lifecycle.Task{
-		c.base.observing.Counted(lifecycle.Task{Name: "policy-controller", Wake: c.changed, Once: c.follower.Once}),
-		{Name: "generated-objects", Wake: c.record.changed, Once: watcher.Once},
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/telemetry"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
@@ -71,6 +73,8 @@ type base struct {
 	// metadataConfig is the configuration for following the metadata of objects; workConfig is the one for objects that work evaluates and
 	// changes.
 	metadataConfig, workConfig *rest.Config
+	// listen opens the port of a server.
+	listen func(network, address string) (net.Listener, error)
 }
 
 // run runs a process until it is stopped. name is the name of the process, such as admission.
@@ -86,9 +90,14 @@ func (f *commonFlags) run(ctx context.Context, name string, process func(context
 	return process(ctx, e, b)
 }
 
+// election returns the election of the replica that runs the rows of the leader.
+func (b *base) election(f commonFlags, e env, lease string) *controller.Election {
+	return &controller.Election{Config: b.cfg, Lease: lease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Log: b.log}
+}
+
 // start starts the parts that do not depend on the controllers. process is the name of the process, such as admission.
 func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, error) {
-	b := &base{log: f.log.logger()}
+	b := &base{log: f.log.logger(), listen: net.Listen}
 	if len(f.noEffect) > 0 {
 		b.log.Info("flags without effect in Ephor", "flags", strings.Join(f.noEffect, "; "))
 	}
@@ -101,16 +110,21 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	if err != nil {
 		return nil, err
 	}
+	return b, b.connect(ctx, f, e, process, cfg)
+}
+
+// connect prepares the clients of the API server, and what observes their requests.
+func (b *base) connect(ctx context.Context, f *commonFlags, e env, process string, cfg *rest.Config) (err error) {
 	cfg.UserAgent = "ephor-" + process
 	cfg.Wrap(ring.Guard)
 	if b.observing, err = telemetry.Start(ctx, &f.observe, cfg, telemetry.Process{
 		Name: process, Version: e.version, Namespace: e.namespace, MetricsConfig: e.metricsConfig, MetricsService: e.metricsService,
 	}, b.log); err != nil {
-		return nil, err
+		return err
 	}
 	r, err := lifecycle.NewReachability(cfg, b.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	go r.Run(ctx)
 	b.policyConfig = b.observing.Wrap(cfg, observe.DynamicClient)
@@ -118,11 +132,9 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	b.metadataConfig = b.observing.Wrap(cfg, observe.MetadataClient)
 	b.workConfig = b.observing.Wrap(cfg, observe.WorkClient)
 	if b.servers, err = newServers(b.cfg, e.namespace, b.log); err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := b.servers.Once(ctx); err != nil { // the task asks again
-		b.log.Warn("the version of the API server is not known yet", "error", err)
-	}
-	go lifecycle.Task{Name: "api-server-versions", Wake: lifecycle.NewTrigger(), Once: b.servers.Once}.Run(ctx, b.log)
-	return b, nil
+	b.servers.Begin(ctx) // before the first policy is compiled
+	go b.servers.Run(ctx)
+	return nil
 }

@@ -23,9 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/scan"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
@@ -80,7 +81,7 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 		Metrics:                 server.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: &noDrain,
-		Cache:                   cache.Options{SyncPeriod: &f.resyncPeriod, DefaultTransform: own.transform, ByObject: objects},
+		Cache:                   cache.Options{NewInformer: listwatch.NewInformer, SyncPeriod: &f.resyncPeriod, DefaultTransform: own.transform, ByObject: objects},
 		Client:                  client.Options{Cache: &client.CacheOptions{Unstructured: false}},
 	})
 	if err != nil {
@@ -92,13 +93,13 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 
 // webhookObjects returns the objects that a controller with webhooks caches: its Secrets, the webhook configurations, and the
 // ClusterRoles, which include the owner of the configurations.
-func webhookObjects(f webhookserver.Flags, paths string, e env, roles labels.Selector) map[client.Object]cache.ByObject {
+func webhookObjects(f serving.Flags, paths string, e env, roles labels.Selector) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlySecrets(f, paths)},
 		&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 		&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-		webhookserver.OwnerObject():                   {Label: roles, Transform: webhookserver.OnlyIdentity},
+		serving.OwnerObject():                         {Label: roles, Transform: serving.OnlyIdentity},
 	}
 }
 
@@ -118,7 +119,7 @@ func rolesOfControllers() labels.Selector {
 func admissionObjects(f *admissionFlags, e env) cached {
 	shared := true // bindings are only read
 	objects := webhookObjects(f.Flags, keystore.Routes, e, rolesOfControllers())
-	objects[intake.DefinitionObject()] = cache.ByObject{Transform: webhookserver.OnlyIdentity}
+	objects[intake.DefinitionObject()] = cache.ByObject{Transform: serving.OnlyIdentity}
 	objects[&rbacv1.RoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	objects[&rbacv1.ClusterRoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	return cached{
@@ -163,7 +164,7 @@ func onlySubjects(obj any) (any, error) {
 
 // onlySecrets keeps the content of the Secrets of a server: its certificates and the key of its paths. It removes the content of all
 // other Secrets, which may have any type if users provide them.
-func onlySecrets(f webhookserver.Flags, paths string) toolscache.TransformFunc {
+func onlySecrets(f serving.Flags, paths string) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if s, ok := obj.(*corev1.Secret); ok {
 			s.SetManagedFields(nil)

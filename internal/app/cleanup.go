@@ -22,16 +22,17 @@ import (
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/app/telemetry"
-	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/webhooks"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/failopen"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/kubeversion"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/ttl"
@@ -49,22 +50,21 @@ type cleanup struct {
 	log       *slog.Logger
 	manager   manager.Manager
 	settings  *settings.Store
-	certs     *webhookserver.Certificates
-	paths     *webhookserver.Paths
+	certs     *serving.Certificates
+	paths     *serving.Paths
 	events    *event.Queue
 	observing *telemetry.Telemetry
-	webhooks  *cleanupWebhooks
+	webhooks  *webhooks.Cleanup
 	discovery *discovery.Discovery
-	// conditions checks match conditions.
-	conditions *webhookconf.Conditions
-	servers    *discovery.Servers
-	globals    *globals
-	server     *admission.Server
-	ring       *ring.Ring
-	standby    lifecycle.Task
-	catalog    *catalog.Catalog
-	policies   *cleanupctl.Controller
-	ttl        *ttl.Manager
+	servers   *discovery.Servers
+	globals   *globals
+	server    *admission.Server
+	ring      *ring.Ring
+	standby   controller.Row
+	catalog   *catalog.Catalog
+	policies  *cleanupctl.Controller
+	scheduled *intake.Policies
+	ttl       *ttl.Manager
 
 	unexempted *results.ExceptionErrors
 	intake     *intake.Kinds
@@ -73,7 +73,7 @@ type cleanup struct {
 
 // runCleanup runs the cleanup controller. It returns when ctx is done and the controller has shut down in order.
 func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
-	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	listener, err := b.listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
 		return err
 	}
@@ -90,45 +90,53 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	}
 	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing, servers: b.servers}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
-	c.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
+	c.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
 	// The cleanup controller does not check client certificates, so its paths are secret unless the operator disables that.
-	c.paths = webhookserver.NewPaths(f.Flags, f.Paths.Secret != webhookserver.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
+	c.paths = serving.NewPaths(f.Flags, f.Paths.Secret != serving.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
 	c.paths.Ours = c.certs.Ours
-	webhookserver.WarnOpen(f.Paths, "", b.log)
+	serving.WarnOpen(f.Paths, "", b.log)
 	if c.events, err = results.NewEvents(b.cfg, f.events, c.settings, b.observing.Metrics, b.log); err != nil {
 		return err
 	}
 	c.certs.Events, c.paths.Events = c.events, c.events
-	c.webhooks = newCleanupWebhooks(c)
+	c.webhooks = c.webhookReconciler()
 	b.observing.ObserveCertificates(&c.certs.Keeper)
-	l := lifecycle.Phases{
+	l := controller.Process{
 		Cache: m.Start,
 		Build: func(ctx context.Context) error { return c.build(ctx, b) },
 		Serve: func(ctx context.Context) error { return c.server.Run(ctx, listener, c.certs.Get) },
 		Fill:  c.watch,
-		Work: func(ctx context.Context, beside func(func())) error {
+		Rows: func(context.Context) ([]controller.Row, error) {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range append(c.shared(), b.observing.Counted(c.certs.Watch()), b.observing.Counted(c.paths.Watch()), b.observing.Counted(missingKinds(c.intake, lifecycle.NewTrigger()))) {
-				beside(func() { t.Run(ctx, c.log) })
-			}
-			leading := &lifecycle.Leader{Config: b.cfg, Lease: cleanupLease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: c.leaderTasks(), Log: c.log}
-			return leading.Run(ctx)
+			return c.rows(), nil
 		},
-		Last: []func(context.Context){c.events.Run},
+		Election: b.election(f.commonFlags, e, cleanupLease),
+		Last:     []func(context.Context){c.events.Run},
+		Observer: b.observing.Rows(), Log: b.log,
 	}
 	return l.Run(ctx)
 }
 
+// configured applies what the main ConfigMap says to the policies; nil after its deletion.
+func (c *cleanup) configured(s *settings.Settings) {
+	if s == nil {
+		c.scheduled.AuditFirst(nil)
+		return
+	}
+	c.scheduled.AuditFirst(s.AuditFirst)
+	c.observing.Configured()
+}
+
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
-	all := append(c.webhooks.watched(),
+	c.scheduled = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Server: c.servers.Version, Sink: c.policies, Log: c.log})
+	c.servers.Changed(func(kubeversion.Minor) { c.scheduled.Recompile() })
+	all := append(c.webhooks.Watches(),
 		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
 		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
 	)
-	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Server: c.servers.Version, Sink: c.policies, Log: c.log})
-	c.servers.Changed(func(kubeversion.Minor) { policies.Recompile() })
-	all = append(all, policies.Watches()...)
+	all = append(all, c.scheduled.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
 	// Objects are deleted only after the exceptions that may exempt them are cached.
 	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing, c.servers)...)
@@ -151,24 +159,30 @@ func (c *cleanup) ready() error {
 	return nil
 }
 
-// shared returns the tasks that every replica runs for its share of the work. They count their rounds themselves.
-func (c *cleanup) shared() []lifecycle.Task {
-	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run), c.unexempted.Task()}
+// deadMan returns the watch over the admission controller, after whose silence webhooks fail open.
+func (c *cleanup) deadMan(grace time.Duration) *failopen.Watch {
+	return &failopen.Watch{
+		Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
+		Lease:      client.ObjectKey{Namespace: c.env.namespace, Name: admission.HeartbeatLease},
+		Annotation: admission.HeartbeatAnnotation, Grace: grace, Now: time.Now, Log: c.log, Events: c.events,
+	}
 }
 
-// leaderTasks returns the controllers that only one replica runs.
-func (c *cleanup) leaderTasks() []lifecycle.Task {
-	tasks := append(c.certs.LeaderTasks(), c.paths.Term(), lifecycle.Task{Name: "cleanup-webhooks", Wake: c.webhooks.wake, Once: c.webhooks.once})
-	if grace := c.flags.grace(); grace > 0 {
-		watch := &failopen.Watch{
-			Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
-			Lease:      client.ObjectKey{Namespace: c.env.namespace, Name: admission.HeartbeatLease},
-			Annotation: admission.HeartbeatAnnotation, Grace: grace, Now: time.Now, Log: c.log, Events: c.events,
-		}
-		tasks = append(tasks, lifecycle.Task{Name: "dead-man", Wake: lifecycle.NewTrigger(), Once: watch.Once})
+// webhookReconciler returns what writes the webhook configurations of the cleanup controller.
+func (c *cleanup) webhookReconciler() *webhooks.Cleanup {
+	e, m, changed := c.env, c.manager, &controller.Signal{}
+	c.certs.Changed, c.paths.Changed = changed.Fire, changed.Fire
+	return &webhooks.Cleanup{
+		Changed: changed, Certs: c.certs, Paths: c.paths, Settings: c.settings, Unlocked: serving.Unlocked{Log: c.log},
+		ConfigMap: e.configMap, Configured: c.configured, Log: c.log,
+		Options: webhookconf.Options{Namespace: e.namespace, Service: e.service, ServicePort: c.flags.ServicePort, ServerIP: c.flags.ServerIP},
+		Installation: &serving.Installation{
+			Role: e.role, Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: c.events, Controller: event.CleanupController, Log: c.log,
+			Leaving: &controller.Signal{},
+		},
+		Apply: &webhookconf.Reconciler{
+			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true,
+			Hold: serving.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
+		},
 	}
-	for i := range tasks {
-		tasks[i] = c.observing.Counted(tasks[i])
-	}
-	return tasks
 }

@@ -15,11 +15,11 @@ import (
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/app/results"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/ttl"
@@ -45,7 +45,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if err != nil {
 		return err
 	}
-	c.discovery, c.conditions = discovery.New(resources, time.Now), newConditions(resources)
+	c.discovery, c.webhooks.Conditions = discovery.New(resources, time.Now), webhooks.NewConditions(resources)
 	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: c.discovery}
 	root, globals, err := lookups{
 		namespace: c.env.namespace, calls: &f.calls, globals: f.globals, rights: m.GetClient(), cluster: cluster, events: c.events, log: c.log,
@@ -119,12 +119,4 @@ func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason 
 		return false, "", fmt.Errorf("check our rights: %w", err)
 	}
 	return review.Status.Allowed, review.Status.Reason, nil
-}
-
-// endless returns a task for a function that runs until it is stopped.
-func endless(name string, run func(context.Context)) lifecycle.Task {
-	return lifecycle.Task{Name: name, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
-		run(ctx)
-		return 0, ctx.Err()
-	}}
 }

@@ -9,14 +9,14 @@ import (
 
 	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/failopen"
 )
 
 // cleanupFlags are the flags of the cleanup controller.
 type cleanupFlags struct {
 	commonFlags
-	webhookserver.Flags
+	serving.Flags
 	host           string
 	port           int
 	deadManSeconds int

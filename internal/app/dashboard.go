@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/dashboard"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/world/live"
 )
 
@@ -60,7 +60,7 @@ func (f *dashboardFlags) complete() error {
 // The dashboard uses its own client, so that its users do not slow down scans.
 const dashboardQPS, dashboardBurst = 100, 300
 
-// serveDashboard adds the tasks with which every replica serves the dashboard; none if it is disabled.
+// serveDashboard adds the rows with which every replica serves the dashboard; none if it is disabled.
 func (c *reporting) serveDashboard() error {
 	f := &c.flags.dashboard
 	if !f.on {
@@ -97,14 +97,11 @@ func (c *reporting) serveDashboard() error {
 	}
 	d := dashboard.New(o)
 	c.log.Info("serving the dashboard", "address", listener.Addr().String(), "tokens", o.Tokens != nil, "tls", secured != nil)
-	c.everywhere = append(c.everywhere,
-		lifecycle.Task{Name: "dashboard-reports", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
-			d.Follow(ctx)
-			return 0, nil
-		}},
-		lifecycle.Task{Name: "dashboard", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
-			return 0, d.Serve(ctx, listener, secured)
-		}})
+	c.served = append(c.served,
+		controller.Row{Name: "dashboard-reports", Sources: []controller.Source{controller.Forever(d.Follow)}},
+		controller.Row{Name: "dashboard", Sources: []controller.Source{controller.Func(func(ctx context.Context, _ func(string)) error {
+			return d.Serve(ctx, listener, secured)
+		})}})
 	return nil
 }
 
@@ -136,7 +133,7 @@ func reviewer(cfg *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// dashboardTLS returns the TLS configuration of the dashboard, and adds the task that renews its certificate. Without TLS it returns nil.
+// dashboardTLS returns the TLS configuration of the dashboard, and adds the row that renews its certificate. Without TLS it returns nil.
 func (c *reporting) dashboardTLS() (*tls.Config, error) {
 	f, o := &c.flags.dashboard, c.base.observing
 	if f.tlsSecret == "" {
@@ -151,15 +148,6 @@ func (c *reporting) dashboardTLS() (*tls.Config, error) {
 		return nil, err
 	}
 	o.ObserveCertificates(keeper)
-	c.everywhere = append(c.everywhere, t)
+	c.served = append(c.served, t)
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}, nil
-}
-
-// everyReplica returns the tasks that every replica runs.
-func (c *reporting) everyReplica() []lifecycle.Task {
-	var out []lifecycle.Task
-	for _, t := range c.everywhere {
-		out = append(out, c.base.observing.Counted(t))
-	}
-	return out
 }

@@ -14,10 +14,10 @@ import (
 
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/decision/store"
 	"ephor.invalid/ephor/internal/event"
-	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // decisionSender is the name in the certificates of processes that send decisions. No host has this name.
@@ -31,8 +31,8 @@ func (f *channelFlags) register(fs *pflag.FlagSet, prefix, end string) {
 	fs.StringVar(&f.tlsSecret, prefix+"TLSSecretName", "", "Secret that holds the certificate of "+end+"; both Secrets are created if missing")
 }
 
-// keeper returns the certificates of one end of the channel, and the task that renews them.
-func (f *channelFlags) keeper(o *telemetry.Telemetry, cfg *rest.Config, name string, names certs.Names, client bool) (*certs.Keeper, lifecycle.Task, error) {
+// keeper returns the certificates of one end of the channel, and the row that renews them.
+func (f *channelFlags) keeper(o *telemetry.Telemetry, cfg *rest.Config, name string, names certs.Names, client bool) (*certs.Keeper, controller.Row, error) {
 	keeper := &certs.Keeper{}
 	task, err := o.Certificate(name, cfg, keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: certs.ECDSA, Names: names, Client: client, RenewBefore: 15 * 24 * time.Hour,
@@ -89,7 +89,7 @@ func (f *decisionStoreFlags) complete() error {
 	return errors.Join(errs...)
 }
 
-// keepDecisions opens the store, and adds the tasks with which every replica receives decisions.
+// keepDecisions opens the store, and adds the rows with which every replica receives decisions.
 func (c *reporting) keepDecisions() error {
 	f := &c.flags.decisions
 	if f.address == "" {
@@ -111,17 +111,17 @@ func (c *reporting) keepDecisions() error {
 	}
 	c.decisions, _ = to.(decision.Reader)
 	receiver := store.NewReceiver(to, c.log)
-	c.everywhere = append(c.everywhere, renew, lifecycle.Task{Name: "decisions", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
+	c.served = append(c.served, renew, controller.Row{Name: "decisions", Sources: []controller.Source{controller.Func(func(ctx context.Context, _ func(string)) error {
 		err := receiver.Serve(ctx, listener, keeper.ServerTLS(decisionSender))
-		return 0, errors.Join(err, to.Close())
-	}})
+		return errors.Join(err, to.Close())
+	})}})
 	c.log.Info("receiving decisions", "address", listener.Addr().String())
 	return nil
 }
 
-// sendDecisions returns the TLS configuration for sending decisions to a store, and the task that renews the certificate. It returns nothing
+// sendDecisions returns the TLS configuration for sending decisions to a store, and the row that renews the certificate. It returns nothing
 // if decisions are not sent.
-func sendDecisions(f *channelFlags, o *telemetry.Telemetry, cfg *rest.Config) (configure func() (*tls.Config, error), renew *lifecycle.Task, err error) {
+func sendDecisions(f *channelFlags, o *telemetry.Telemetry, cfg *rest.Config) (configure func() (*tls.Config, error), renew *controller.Row, err error) {
 	if f.caSecret == "" && f.tlsSecret == "" {
 		return nil, nil, nil
 	}

@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/kubeversion"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/world"
@@ -77,7 +77,7 @@ type evaluator struct {
 	connections *http.Client
 	intake      *intake.Kinds
 	// kindsDefined is fired when a custom kind is added or removed.
-	kindsDefined lifecycle.Trigger
+	kindsDefined *controller.Signal
 	filled       atomic.Bool
 }
 
@@ -87,14 +87,14 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Option
 	if own.objects == nil {
 		own.objects = map[client.Object]cache.ByObject{}
 	}
-	own.objects[intake.DefinitionObject()] = cache.ByObject{Transform: webhookserver.OnlyIdentity}
+	own.objects[intake.DefinitionObject()] = cache.ByObject{Transform: serving.OnlyIdentity}
 	m, err := newManager(b, &f.commonFlags, e, own)
 	if err != nil {
 		return nil, err
 	}
 	v := &evaluator{
 		flags: f, env: e, log: b.log, base: b, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: lifecycle.NewTrigger(),
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: &controller.Signal{},
 	}
 	if v.events, err = results.NewEvents(b.cfg, f.events, v.settings, b.observing.Metrics, b.log); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    v.configure,
 		UpdateFunc: func(_, obj any) { v.configure(obj) },
-		DeleteFunc: func(any) { v.settings.Set(nil) },
+		DeleteFunc: func(any) { v.settings.Set(nil); v.policies.AuditFirst(nil) },
 	}
 	all := append([]intake.Watch{
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
@@ -169,6 +169,7 @@ func (v *evaluator) configure(obj any) {
 	}
 	s, _ := settings.Parse(cm.Data) // the admission controller reports mistakes
 	v.settings.Set(s)
+	v.policies.AuditFirst(s.AuditFirst)
 	v.base.observing.Configured()
 }
 
@@ -180,52 +181,14 @@ func (v *evaluator) ready() error {
 	return nil
 }
 
-// controller holds the parts that a controller adds to an evaluator.
-type controller struct {
-	lease  string
-	probes probeFlags
-	build  func(context.Context) error
-	fill   func(context.Context) error
-	// changed is called after every change of the policies.
-	changed func(*catalog.Snapshot)
-	// every returns the tasks that every replica runs; nil for none.
-	every func() []lifecycle.Task
-	// tasks returns the tasks of the leader.
-	tasks func() []lifecycle.Task
-	// last runs until everything else has ended; nil for none.
-	last func(context.Context)
-}
-
 // run runs a controller until ctx is done and the controller has shut down in order.
-func (v *evaluator) run(ctx context.Context, c controller) error {
-	probes, err := c.probes.listen(v.ready, v.log)
+func (v *evaluator) run(ctx context.Context, lease string, f probeFlags, p controller.Process) error {
+	probes, err := f.listen(v.ready, v.log)
 	if err != nil {
 		return err
 	}
 	defer probes.Close()
-	l := lifecycle.Phases{
-		Cache: v.manager.Start, Build: c.build, Fill: c.fill, Serve: probes.Serve,
-		Work: func(ctx context.Context, beside func(func())) error {
-			beside(func() {
-				v.catalog.Follow(ctx, func(s *catalog.Snapshot) {
-					v.base.observing.Metrics.Forget()
-					c.changed(s)
-				})
-			})
-			every := []lifecycle.Task{v.base.observing.Counted(missingKinds(v.intake, v.kindsDefined))}
-			if c.every != nil {
-				every = append(every, c.every()...)
-			}
-			for _, t := range every {
-				beside(func() { t.Run(ctx, v.log) })
-			}
-			leading := &lifecycle.Leader{Config: v.base.cfg, Lease: c.lease, Namespace: v.env.namespace, Identity: v.env.podName, Retry: v.flags.leaderRetryPeriod, Tasks: c.tasks(), Log: v.log}
-			return leading.Run(ctx)
-		},
-		Last: []func(context.Context){v.events.Run},
-	}
-	if c.last != nil {
-		l.Last = append(l.Last, c.last)
-	}
-	return l.Run(ctx)
+	p.Cache, p.Serve, p.Last = v.manager.Start, probes.Serve, append(p.Last, v.events.Run)
+	p.Election, p.Observer, p.Log = v.base.election(v.flags.commonFlags, v.env, lease), v.base.observing.Rows(), v.log
+	return p.Run(ctx)
 }

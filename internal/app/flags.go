@@ -8,13 +8,13 @@ import (
 
 	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/webhookserver"
+	"ephor.invalid/ephor/internal/control/serving"
 )
 
 // admissionFlags are the flags of the admission controller.
 type admissionFlags struct {
 	evaluatorFlags
-	webhookserver.Flags
+	serving.Flags
 	host             string
 	port             int
 	webhookTimeout   int32
@@ -64,7 +64,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 // secretPaths reports whether webhook paths contain a secret segment. If an authority for client certificates is set, they need none,
 // because the API server then presents a certificate.
 func (f *admissionFlags) secretPaths() bool {
-	return f.Paths.Secret == webhookserver.PathsAlways || f.Paths.Secret == webhookserver.PathsOn && f.serving.clientCA == ""
+	return f.Paths.Secret == serving.PathsAlways || f.Paths.Secret == serving.PathsOn && f.serving.clientCA == ""
 }
 
 // complete checks the flags together.

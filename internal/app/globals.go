@@ -10,11 +10,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/globalctx"
 	"ephor.invalid/ephor/internal/globalentry"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -42,7 +42,7 @@ const settleTime = 10 * time.Second
 type globals struct {
 	*intake.Entries
 	// changed is fired when a status may have to be written.
-	changed lifecycle.Trigger
+	changed *controller.Signal
 }
 
 // newGlobals returns globals. Their data is refreshed until ctx is done.
@@ -51,7 +51,7 @@ func newGlobals(ctx context.Context, cfg *rest.Config, f globalFlags, api world.
 	if err != nil {
 		return nil, err
 	}
-	g := &globals{changed: lifecycle.NewTrigger()}
+	g := &globals{changed: &controller.Signal{}}
 	g.Entries = intake.NewEntries(g.changed.Fire, log)
 	g.Store = globalctx.New(ctx, globalctx.Options{
 		API: api, Services: services, Resources: resources, MaxEntries: f.maxEntries, MaxBytes: f.maxBytes,

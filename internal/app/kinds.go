@@ -6,10 +6,10 @@ import (
 
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/kubeversion"
-	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.
@@ -28,7 +28,7 @@ func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetr
 	return o.TakenAll(telemetry.ExceptionsName, follow.Watches())
 }
 
-// missingKinds returns the task that checks for kinds that are not defined. The caller fires wake when one may have been defined.
-func missingKinds(k *intake.Kinds, wake lifecycle.Trigger) lifecycle.Task {
-	return lifecycle.Task{Name: "optional-kinds", Wake: wake, Once: func(ctx context.Context) (time.Duration, error) { return k.Again(ctx) }}
+// missingKinds returns the row that checks for kinds that are not defined. wake are the sources of changes of the served kinds.
+func missingKinds(k *intake.Kinds, wake ...controller.Source) controller.Row {
+	return controller.Row{Name: "optional-kinds", Sources: wake, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) { return k.Again(ctx) }}
 }

@@ -17,14 +17,15 @@ import (
 
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/app/telemetry"
-	"ephor.invalid/ephor/internal/app/webhookserver"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/native"
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/webhooks"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/lifecycle"
-	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/updaterequest/enqueue"
@@ -40,22 +41,22 @@ type process struct {
 	manager   manager.Manager
 	catalog   *catalog.Catalog
 	settings  *settings.Store
-	certs     *webhookserver.Certificates
-	paths     *webhookserver.Paths
-	unlocked  webhookserver.Unlocked
-	heartbeat *webhookserver.Heartbeat
+	certs     *serving.Certificates
+	paths     *serving.Paths
+	unlocked  serving.Unlocked
+	heartbeat *serving.Heartbeat
 	events    *event.Queue
 	work      *enqueue.Writer
 	sending   *results.Sending // sends results; nil if none are sent
 	decisions *decision.Feed   // nil if decisions are not recorded
 	// renewSender renews the certificate with which decisions are sent; nil if they are not sent.
-	renewSender *lifecycle.Task
+	renewSender *controller.Row
 	// installation removes the webhook configurations when the namespace is deleted.
-	installation *webhookserver.Installation
+	installation *serving.Installation
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
 	unexempted   *results.ExceptionErrors
-	asked        *answers
+	asked        *webhooks.Answers
 	globals      *globals
 	discovery    *discovery.Discovery
 	cluster      *cluster
@@ -66,14 +67,12 @@ type process struct {
 	intake    *intake.Kinds
 	// kindsDefined is fired when a custom kind is added or removed. policiesChanged is fired after each event for a policy, and after
 	// other changes that affect the webhook configurations.
-	kindsDefined, policiesChanged lifecycle.Trigger
+	kindsDefined, policiesChanged *controller.Signal
 
-	wakeBindings lifecycle.Trigger
-	// nativeChanged is fired when policies or exceptions change.
-	nativeChanged lifecycle.Trigger
-	filled        atomic.Bool // caches are filled and all policies compiled
-	rolesWanted   atomic.Bool // a policy uses roles
-	rolesKnown    atomic.Bool // the bindings are indexed
+	configured  *controller.Signal // fired after each event for the settings
+	filled      atomic.Bool        // caches are filled and all policies compiled
+	rolesWanted atomic.Bool        // a policy uses roles
+	rolesKnown  atomic.Bool        // the bindings are indexed
 }
 
 // ready returns the reason why this replica cannot serve yet. It does not depend on other replicas.
@@ -95,7 +94,12 @@ func (p *process) watch(ctx context.Context) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    p.loadSettings,
 		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
-		DeleteFunc: func(any) { p.unlocked.Load(nil); p.settings.Set(nil); p.policiesChanged.Fire() },
+		DeleteFunc: func(any) {
+			p.unlocked.Load(nil)
+			p.settings.Set(nil)
+			p.policies.AuditFirst(nil)
+			p.policiesChanged.Fire()
+		},
 	}
 	drift := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.policiesChanged.Fire() },
@@ -105,7 +109,7 @@ func (p *process) watch(ctx context.Context) error {
 	all := []intake.Watch{
 		{Object: &corev1.Secret{}, Handler: p.certs.Handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.Handler()},
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: p.installation.Handler()},
-		{Object: webhookserver.OwnerObject(), Handler: toolscache.ResourceEventHandlerFuncs{
+		{Object: serving.OwnerObject(), Handler: toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { p.rolesChanged() },
 			UpdateFunc: func(before, after any) {
 				if versionOf(before) != versionOf(after) {
@@ -138,7 +142,7 @@ func (p *process) watch(ctx context.Context) error {
 // rolesChanged checks everything again that depends on the controllers' ClusterRoles: the owner of the webhook configurations, and the
 // rights of the controllers.
 func (p *process) rolesChanged() {
-	p.asked.doubt()
+	p.asked.Doubt()
 	p.policiesChanged.Fire()
 }
 
@@ -166,42 +170,13 @@ func (p *process) loadSettings(obj any) {
 	}
 	s.Webhook.MatchConditions = usable // the settings are not shared yet
 	p.settings.Set(s)
+	p.policies.AuditFirst(s.AuditFirst)
 	p.observing.Configured()
-	p.wakeBindings.Fire()
+	p.configured.Fire()
 	p.policiesChanged.Fire()
 }
 
-// every starts the tasks that every replica runs.
-func (p *process) every(ctx context.Context, beside func(func())) {
-	beside(func() {
-		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
-			p.observing.Metrics.Forget()
-			p.wakeBindings.Fire()
-			p.nativeChanged.Fire()
-		})
-	})
-	if p.sending != nil {
-		beside(func() { p.sending.Follow(ctx) })
-	}
-	tasks := []lifecycle.Task{
-		{Name: "role-bindings", Wake: p.wakeBindings, Once: p.watchBindings},
-		p.certs.Watch(),
-		p.paths.Watch(),
-		missingKinds(p.intake, p.kindsDefined),
-		p.exceeded.Task(),
-		p.unexempted.Task(),
-		{Name: "installation", Wake: p.installation.Leaving, Once: p.installation.Remove},
-	}
-	if p.renewSender != nil {
-		tasks = append(tasks, *p.renewSender)
-	}
-	for _, t := range tasks {
-		t = p.observing.Counted(t)
-		beside(func() { t.Run(ctx, p.log) })
-	}
-}
-
-// removeOnShutdown returns the task that removes the configurations when no replica remains.
+// removeOnShutdown returns the part that removes the configurations when no replica remains.
 func (p *process) removeOnShutdown() *removeOnShutdown {
 	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
 	if p.flags.ServerIP == "" {
@@ -232,44 +207,36 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// leaderTasks returns the controllers that only one replica runs.
-func (p *process) leaderTasks() []lifecycle.Task {
+// webhookReconciler returns what writes the webhook configurations and the status of policies.
+func (p *process) webhookReconciler() *webhooks.Reconciler {
 	f, e, m := p.flags, p.env, p.manager
-	follow := &webhookReconciler{
-		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, conditions: p.conditions, reader: m.GetCache(),
-		certs: p.certs, paths: p.paths, unlocked: &p.unlocked, heartbeat: p.heartbeat,
-		options: webhookconf.Options{
+	apply := &webhookconf.Reconciler{
+		Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
+		Hold: serving.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
+	}
+	out := &webhooks.Reconciler{
+		Catalog: p.catalog, Policies: p.policies, Settings: p.settings, Discovery: p.discovery, Conditions: p.conditions, Reader: m.GetCache(),
+		Certs: p.certs, Paths: p.paths, Unlocked: &p.unlocked, Heartbeat: p.heartbeat, Installation: p.installation,
+		Options: webhookconf.Options{
 			Namespace: e.namespace, Service: e.service, ServicePort: f.ServicePort, ServerIP: f.ServerIP,
 			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
 			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
 		},
-		installation: p.installation,
-		apply: &webhookconf.Reconciler{
-			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
-			Hold: webhookserver.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
-		},
-		status: &status.Writer{Client: m.GetClient()}, withholds: p.flags.registry.withholds,
-		rights: &scanRights{account: f.reportsAccount, access: p.asked}, asked: p.asked, work: f.serving.backgroundAccount,
-		lacked: map[policy.ID]string{}, events: p.events, log: p.log,
+		Apply: apply, Offenders: &webhookconf.Offenders{Reconciler: apply, Now: time.Now},
+		Status: &status.Writer{Client: m.GetClient()}, Withholds: f.registry.withholds,
+		Rights: &webhooks.ScanRights{Account: f.reportsAccount, Access: p.asked}, Asked: p.asked, Work: f.serving.backgroundAccount,
+		Events: p.events, Log: p.log,
 	}
-	follow.offenders = &webhookconf.Offenders{Reconciler: follow.apply, Now: time.Now}
-	p.observing.Metrics.LeftOut(follow.leftOutNow)
-	tasks := []lifecycle.Task{
-		p.paths.Term(),
-		{Name: "webhooks", Wake: p.policiesChanged, Once: follow.once},
-		{Name: "heartbeat", Wake: lifecycle.NewTrigger(), Once: p.heartbeat.Once},
-		{Name: telemetry.GlobalsName, Wake: p.globals.changed, Once: p.globals.writeStatus(follow.status)},
+	p.observing.Metrics.LeftOut(out.LeftOut)
+	return out
+}
+
+// nativeReconciler returns what generates policies of the API server.
+func (p *process) nativeReconciler(w *webhooks.Reconciler) *native.Reconciler {
+	m := p.manager
+	return &native.Reconciler{
+		Off:      map[*vapgen.Native]bool{vapgen.Validating: !p.flags.generateNative},
+		Policies: p.policies, Catalog: p.catalog, Resources: p.discovery, Status: w.Status, Configured: w.Configured,
+		Apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, Log: p.log,
 	}
-	native := &admissionPolicies{
-		off:      map[*vapgen.Native]bool{vapgen.Validating: !f.generateNative},
-		policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,
-		configured: follow.configured, settled: map[*vapgen.Native]bool{},
-		apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
-	}
-	tasks = append(tasks, lifecycle.Task{Name: "admissionpolicy-generator", Wake: p.nativeChanged, Once: native.once})
-	tasks = append(tasks, p.certs.LeaderTasks()...)
-	for i := range tasks {
-		tasks[i] = p.observing.Counted(tasks[i])
-	}
-	return tasks
 }

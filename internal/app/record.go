@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
@@ -20,7 +20,7 @@ import (
 // record is the record of generated objects. All replicas write it and follow it.
 type record struct {
 	origin  *origin.Record
-	changed lifecycle.Trigger
+	changed *controller.Signal
 	// metadata follows the ConfigMaps that hold the record, and the recorded objects.
 	metadata  metadata.Interface
 	namespace string
@@ -29,7 +29,7 @@ type record struct {
 
 // newRecord reads the stored record.
 func newRecord(ctx context.Context, b *base, namespace string, c client.Client) (*record, error) {
-	r := &record{changed: lifecycle.NewTrigger(), namespace: namespace, log: b.log}
+	r := &record{changed: &controller.Signal{}, namespace: namespace, log: b.log}
 	r.origin = origin.New(origin.Options{Client: c, Namespace: namespace, Changed: r.changed.Fire, Log: b.log})
 	var err error
 	if r.metadata, err = metadata.NewForConfig(b.metadataConfig); err != nil {

@@ -21,12 +21,11 @@ import (
 	openreports "ephor.invalid/ephor/api/openreports/v1alpha1"
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 	"ephor.invalid/ephor/internal/reports"
@@ -47,9 +46,11 @@ type reporting struct {
 	rules     knownRules
 	leases    coordinationclient.LeasesGetter
 	ring      *ring.Ring
-	omitted   lifecycle.Trigger
-	// everywhere are tasks that every replica runs.
-	everywhere []lifecycle.Task
+	omitted   *controller.Signal
+	// served are the rows of the dashboard and of the store of decisions.
+	served     []controller.Row
+	exceeded   *results.Exceeded
+	unexempted *results.ExceptionErrors
 }
 
 // runReports runs the reports controller. It returns when ctx is done and the controller has shut down in order.
@@ -59,10 +60,9 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &reporting{evaluator: v, flags: f, omitted: lifecycle.NewTrigger()}
-	return v.run(ctx, controller{
-		lease: results.ReportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.everyReplica, tasks: c.leaderTasks,
-		changed: func(*catalog.Snapshot) {}, // the scanner follows changes itself
+	c := &reporting{evaluator: v, flags: f, omitted: &controller.Signal{}}
+	return v.run(ctx, results.ReportsLease, f.probeFlags, controller.Process{
+		Build: c.build, Fill: c.watch, Rows: func(context.Context) ([]controller.Row, error) { return c.rows(), nil },
 	})
 }
 
@@ -112,12 +112,12 @@ func (c *reporting) build(ctx context.Context) error {
 		}
 	}
 	observing := c.base.observing
-	over := results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
-	unexempted := results.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
+	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
+	c.unexempted = results.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
 	o := scan.Options{
 		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Share: c.ring,
-		Root: root, Eval: unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Evaluated: over.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.recordEvents, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
+		Root: root, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
+		Evaluated: c.exceeded.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.recordEvents, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -130,7 +130,9 @@ func (c *reporting) build(ctx context.Context) error {
 	for _, name := range []string{scan.Name, scan.KindsName, reports.ConsumerName} {
 		observing.Metrics.Controller(name)
 	}
-	c.everywhere = append(append(c.everywhere, over.Task(), unexempted.Task()), c.shared()...)
+	if !c.flags.scans() {
+		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
+	}
 	return nil
 }
 
@@ -208,13 +210,4 @@ func (c *reporting) watch(ctx context.Context) error {
 			c.scanner.NamespaceChanged(after.Name)
 		}
 	}}, c.scanner.Replan, natives.Watches()...)
-}
-
-// leaderTasks returns the controllers that only one replica runs.
-func (c *reporting) leaderTasks() []lifecycle.Task {
-	tasks := []lifecycle.Task{c.announcing()}
-	if c.flags.scans() {
-		tasks = append(tasks, c.base.observing.Counted(lifecycle.Task{Name: "policy-status", Wake: c.omitted, Once: c.writeOmissions}))
-	}
-	return tasks
 }

@@ -6,27 +6,12 @@ import (
 	"time"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/scan"
 	"ephor.invalid/ephor/internal/status"
 )
 
 // reportsRing is the ring of the replicas that share the namespaces for which reports are written.
 const reportsRing = "reports-controller"
-
-// shared returns the tasks that every replica runs for its share of the namespaces.
-func (c *reporting) shared() []lifecycle.Task {
-	if !c.flags.scans() {
-		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
-		if c.consumer == nil {
-			return nil
-		}
-	}
-	return []lifecycle.Task{
-		endless("ring", c.ring.Run),
-		{Name: scan.Name, Wake: lifecycle.NewTrigger(), Once: c.reportAll},
-	}
-}
 
 // writeOmissions writes to the status of each policy which objects or kinds the scans skip.
 func (c *reporting) writeOmissions(ctx context.Context) (time.Duration, error) {

@@ -21,13 +21,14 @@ import (
 
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/kubeversion"
+	"ephor.invalid/ephor/internal/names"
 )
 
 // serversLease is the Lease in which the replicas note which versions of API servers answered, and serversAnnotation its annotation with the
 // times by version. shareAge is the age at which a noted time is renewed.
 const (
 	serversLease      = "ephor-api-servers"
-	serversAnnotation = "ephor.dev/api-server-versions"
+	serversAnnotation = names.Domain + "api-server-versions"
 	shareAge          = 2 * time.Minute
 	versionTimeout    = 5 * time.Second
 )
@@ -129,8 +130,8 @@ func (s sharedVersions) share(ctx context.Context, seen map[kubeversion.Minor]ti
 	return all, nil
 }
 
-// forgotten is the age of times that are no longer noted.
-const forgotten = time.Hour
+// staleVersion is the age of times that are no longer noted.
+const staleVersion = time.Hour
 
 // noted returns the text of the annotation.
 func noted(seen map[kubeversion.Minor]time.Time) string {
@@ -142,7 +143,7 @@ func noted(seen map[kubeversion.Minor]time.Time) string {
 	}
 	out := map[string]string{}
 	for v, at := range seen {
-		if newest.Sub(at) < forgotten {
+		if newest.Sub(at) < staleVersion {
 			out[v.String()] = at.UTC().Format(time.RFC3339)
 		}
 	}

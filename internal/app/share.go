@@ -3,14 +3,17 @@ package app
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 
-	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/ring"
 )
 
-// newRing makes this replica a member of the replicas that share a controller's work, once the ring runs. Tasks for a single replica stay
+// newRing makes this replica a member of the replicas that share a controller's work, once the ring runs. Rows for a single replica stay
 // with the leader. The client's transport does not send requests for work whose time has expired (base.start).
 func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	leases, err := ring.NewLeases(b.cfg, e.namespace)
@@ -22,15 +25,15 @@ func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	return r, nil
 }
 
-// standingBy returns the controller that pauses this replica's share of the work while another program holds the controller's lease.
+// standingBy returns the row that pauses this replica's share of the work while another program holds the controller's lease.
 // Kyverno's controllers process the same objects, and the work must not be done twice.
-func standingBy(b *base, e env, lease string, r *ring.Ring) (lifecycle.Task, error) {
+func standingBy(b *base, e env, lease string, r *ring.Ring) (controller.Row, error) {
 	own := rest.CopyConfig(b.cfg)
 	own.QPS, own.Burst = -1, 0
 	client, err := coordinationv1.NewForConfig(own)
 	if err != nil {
-		return lifecycle.Task{}, fmt.Errorf("connect to the API server for Leases: %w", err)
+		return controller.Row{}, fmt.Errorf("connect to the API server for Leases: %w", err)
 	}
-	r.Pause(true) // until the lease has been read
-	return endless("standing-by", (&lifecycle.Standby{Leases: client.Leases(e.namespace), Lease: lease, Pause: r.Pause, Log: b.log}).Run), nil
+	leases := toolscache.NewListWatchFromClient(client.RESTClient(), "leases", e.namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, lease))
+	return controller.StandBy("standing-by", leases, lease, r.Pause, b.log), nil
 }

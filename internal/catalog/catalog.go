@@ -96,6 +96,14 @@ func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
 	}
 }
 
+// Start implements controller.Source: it adds a key for the current state and after changes.
+func (c *Catalog) Start(ctx context.Context, add func(key string)) func() error {
+	return func() error {
+		c.Follow(ctx, func(*Snapshot) { add("") })
+		return nil
+	}
+}
+
 // Follow calls observe for the current state and after changes, until ctx is done. Changes during a call cause one more call.
 func (c *Catalog) Follow(ctx context.Context, observe func(*Snapshot)) {
 	changed, cancel := c.Subscribe()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,12 +61,13 @@ func TestRow(t *testing.T) {
 // A change during a round causes another one, and a change after a failure does not shorten the pause, which grows.
 func TestRowPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rounds, failing := 0, true
+		var rounds atomic.Int32
+		var works atomic.Bool
 		changed := &Signal{}
 		end := run(t, Row{Name: "t", Sources: []Source{changed}, Reconcile: Singleton(func(context.Context) (time.Duration, error) {
-			rounds++
+			rounds.Add(1)
 			changed.Fire() // as the event of its own write does
-			if failing {
+			if !works.Load() {
 				return 0, errors.New("not yet")
 			}
 			time.Sleep(time.Hour)
@@ -75,13 +77,13 @@ func TestRowPauses(t *testing.T) {
 			time.Sleep(time.Second)
 			changed.Fire()
 		}
-		if rounds < 20 || rounds > 30 {
-			t.Errorf("%d rounds that fail in 10 minutes", rounds)
+		if n := rounds.Swap(0); n < 20 || n > 30 {
+			t.Errorf("%d rounds that fail in 10 minutes", n)
 		}
-		failing, rounds = false, 0
+		works.Store(true)
 		time.Sleep(90 * time.Minute)
-		if rounds != 2 {
-			t.Errorf("%d rounds, want one and another one after the change", rounds)
+		if n := rounds.Load(); n != 2 {
+			t.Errorf("%d rounds, want one and another one after the change", n)
 		}
 		end()
 	})

@@ -29,10 +29,12 @@ type Servers struct {
 	watchers []func(kubeversion.Minor)
 }
 
-// The time for which an answer counts, and the interval of questions. Every replica asks, so each API server answers many times in that time.
+// The time for which an answer counts, the interval of questions, and the pause after a question without an answer. Every replica asks, so each
+// API server answers many times in that time.
 const (
 	answerCounts = 10 * time.Minute
 	askEvery     = 30 * time.Second
+	askAgain     = 5 * time.Second
 )
 
 // Version returns the version that counts; the newest known one before the first answer.
@@ -62,11 +64,33 @@ func (s *Servers) Seen() []kubeversion.Minor {
 	return slices.Sorted(maps.Keys(s.seen))
 }
 
-// Once asks one API server, and returns the time until the next question.
-func (s *Servers) Once(ctx context.Context) (time.Duration, error) {
+// Begin asks one API server. Without an answer, the newest known version counts until Run gets one.
+func (s *Servers) Begin(ctx context.Context) {
+	if err := s.once(ctx); err != nil && ctx.Err() == nil {
+		s.Log.Warn("the version of the API server is not known yet", "error", err)
+	}
+}
+
+// Run asks at the interval until ctx is done.
+func (s *Servers) Run(ctx context.Context) {
+	for {
+		next := askEvery
+		if err := s.once(ctx); err != nil {
+			next = askAgain
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		}
+	}
+}
+
+// once asks one API server.
+func (s *Servers) once(ctx context.Context) error {
 	v, err := s.Ask(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	now := s.Now()
 	s.mu.Lock()
@@ -88,7 +112,7 @@ func (s *Servers) Once(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	s.take(mine, now)
-	return askEvery, nil
+	return nil
 }
 
 // take stores what was seen, and calls the watchers when the version changes.

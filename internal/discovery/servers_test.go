@@ -63,7 +63,7 @@ func TestServers(t *testing.T) {
 		{time.Minute, 38, 37}, {11 * time.Minute, 38, 38},
 	} {
 		c.now, c.next = c.now.Add(step.after), step.answer
-		if _, err := s.Once(t.Context()); err != nil {
+		if err := s.Question(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.Version(); got != step.want {
@@ -74,7 +74,7 @@ func TestServers(t *testing.T) {
 		t.Errorf("changes: %v, want %v", changes, want)
 	}
 	c.fails, c.now = true, c.now.Add(time.Hour)
-	if _, err := s.Once(t.Context()); err == nil || s.Version() != 38 {
+	if err := s.Question(t.Context()); err == nil || s.Version() != 38 {
 		t.Errorf("without answers: %v, %v", s.Version(), err)
 	}
 }
@@ -85,7 +85,7 @@ func TestServersAgree(t *testing.T) {
 	a, b := c.replica(true), c.replica(true)
 	round := func(of *discovery.Servers, answer kubeversion.Minor) {
 		c.next = answer
-		if _, err := of.Once(t.Context()); err != nil {
+		if err := of.Question(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

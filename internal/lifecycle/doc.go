@@ -1,12 +1,8 @@
-// Package lifecycle starts a long-running process, runs its controllers, elects a leader and shuts down in order.
+// Package lifecycle has what a long-running process needs beside its controllers (package controller): Probes for the kubelet, the
+// Reachability of the API server, and bounds of the heap, whose free memory it returns to the operating system.
 //
-//	task := lifecycle.Task{Name: "webhooks", Wake: changed, Once: reconcile}   // one controller: reconciles after each change
-//	leader := lifecycle.Leader{Config: cfg, Lease: "kyverno", Tasks: tasks, …}  // runs tasks while this process holds the lease
-//	phases := lifecycle.Phases{Cache: manager.Start, Build: build, Serve: serve, Fill: fill, Work: leader.Run, Last: …}
-//	err := phases.Run(ctx)                                                      // begins and ends them in order
-//
-// It also has Probes for the kubelet, checks the Reachability of the API server, bounds the heap, and returns memory to the operating
-// system.
+//	probes, err := lifecycle.ListenProbes(host, port, ready, log)
+//	go lifecycle.ReturnMemory(ctx)
 //
 // The package has no flags and knows no controller: package app has them.
 //

@@ -111,7 +111,7 @@ func tail(ctx context.Context, r Resource, options metav1.ListOptions, version s
 
 // relay reports the events of one watch and returns the version to continue from.
 func relay(ctx context.Context, w watch.Interface, version string, h Handler) (string, error) {
-	defer w.Stop()
+	defer listwatch.End(w)
 	for {
 		select {
 		case <-ctx.Done():

@@ -37,6 +37,8 @@ type Program struct {
 	Server kubeversion.Minor
 	// Changed says what the last change of the version of the API server changed about the policy; nil for nothing.
 	Changed *ServerChange
+	// AuditsFirst: the policy reports, and denies and changes nothing (see Program.AuditFirst).
+	AuditsFirst bool
 	// Unconfined: a namespaced policy that selects objects of every namespace (family.Options.CommandLine).
 	Unconfined bool
 	// Schedule is the schedule of a policy that deletes resources; nil for others.

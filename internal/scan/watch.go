@@ -40,7 +40,7 @@ func (l *loop) watch(ctx context.Context, s *set, version string, events chan<- 
 
 // relay forwards the events of one watch and returns the version to continue from.
 func relay(ctx context.Context, w watch.Interface, version string, events chan<- watch.Event) (string, error) {
-	defer w.Stop()
+	defer listwatch.End(w)
 	for {
 		select {
 		case <-ctx.Done():

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
@@ -30,7 +30,7 @@ func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceede
 	return &Exceeded{notes: newNotes[policy.ID, *kyvernov1.BudgetStatus](), policies: p, writer: &status.Writer{Client: c}, log: log}
 }
 
-// Note records exceeded budgets until Task writes them. Requests wait for Note, so it does not write itself.
+// Note records exceeded budgets until Row writes them. Requests wait for Note, so it does not write itself.
 func (e *Exceeded) Note(list []policy.Exceeded) {
 	for _, x := range list {
 		e.add(x.Program.Identity(), x.Program.Generation, func(now time.Time) *kyvernov1.BudgetStatus {
@@ -66,9 +66,9 @@ func (w exceededWork) Evaluated(out *policy.Outcome) {
 	w.over.Evaluated(w.WorkerObserver.Evaluated)(out)
 }
 
-// Task returns the task that writes the recorded budgets.
-func (e *Exceeded) Task() lifecycle.Task {
-	return lifecycle.Task{Name: "policy-budgets", Wake: e.news, Once: e.once}
+// Row returns the row that writes the recorded budgets.
+func (e *Exceeded) Row() controller.Row {
+	return controller.Row{Name: "policy-budgets", Sources: []controller.Source{e.news}, Reconcile: controller.Singleton(e.once)}
 }
 
 // once writes the waiting statuses. It retries failed writes.

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/status"
@@ -40,7 +40,7 @@ func NewExceptionErrors(c client.Client, events event.Recorder, controller strin
 	}
 }
 
-// Eval returns an evaluator that records the exceptions that next could not evaluate, until Task reports them.
+// Eval returns an evaluator that records the exceptions that next could not evaluate, until Row reports them.
 func (e *ExceptionErrors) Eval(next func(context.Context, engine.Input) policy.Outcome) func(context.Context, engine.Input) policy.Outcome {
 	return func(ctx context.Context, in engine.Input) policy.Outcome {
 		out := next(ctx, in)
@@ -69,9 +69,9 @@ func (e *ExceptionErrors) note(x policy.ExceptionError) {
 	})
 }
 
-// Task returns the task that writes the statuses.
-func (e *ExceptionErrors) Task() lifecycle.Task {
-	return lifecycle.Task{Name: "exception-errors", Wake: e.news, Once: e.once}
+// Row returns the row that writes the statuses.
+func (e *ExceptionErrors) Row() controller.Row {
+	return controller.Row{Name: "exception-errors", Sources: []controller.Source{e.news}, Reconcile: controller.Singleton(e.once)}
 }
 
 // once writes the waiting statuses. It retries failed writes.

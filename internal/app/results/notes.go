@@ -5,15 +5,15 @@ import (
 	"sync"
 	"time"
 
-	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/status"
 )
 
-// notes holds what evaluations report about objects until a task writes it: for each object and generation at most once in
+// notes holds what evaluations report about objects until a row writes it: for each object and generation at most once in
 // status.BudgetEvery.
 type notes[K comparable, V any] struct {
 	now  func() time.Time
-	news lifecycle.Trigger
+	news *controller.Signal
 
 	mu      sync.Mutex
 	waiting map[K]note[V]
@@ -35,7 +35,7 @@ type lastWrite struct {
 const notesPause = time.Second
 
 func newNotes[K comparable, V any]() notes[K, V] {
-	return notes[K, V]{now: time.Now, news: lifecycle.NewTrigger(), waiting: map[K]note[V]{}, written: map[K]lastWrite{}}
+	return notes[K, V]{now: time.Now, news: &controller.Signal{}, waiting: map[K]note[V]{}, written: map[K]lastWrite{}}
 }
 
 // add keeps a report about an object, unless there is a recent one.

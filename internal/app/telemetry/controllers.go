@@ -1,16 +1,14 @@
 package telemetry
 
 import (
-	"context"
-	"time"
-
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/intake"
-	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/observe"
 )
 
-// controllerNames maps Ephor's tasks to the names of Kyverno's controllers in metrics; other tasks have no name. One round of Ephor
+// controllerNames maps rows to the names of Kyverno's controllers in metrics; other rows have their own name. One round of Ephor
 // may do the work of several of Kyverno's controllers.
 var controllerNames = map[string][]string{
 	"webhooks":         {"webhook-controller", "exception-webhook-controller", "global-context-webhook-controller"},
@@ -27,35 +25,38 @@ const (
 	GlobalsName       = "global-context"
 )
 
-// Counted returns a task that also counts its rounds.
-func (o *Telemetry) Counted(t lifecycle.Task) lifecycle.Task {
-	names := controllerNames[t.Name]
-	if names == nil {
-		names = []string{t.Name}
+// Rows returns the observer of rows.
+func (o *Telemetry) Rows() controller.Observer { return rows{o.Metrics} }
+
+// rows counts rounds under Kyverno's names.
+type rows struct{ metrics *observe.Metrics }
+
+func named(row string) []string {
+	if names := controllerNames[row]; names != nil {
+		return names
 	}
-	for _, name := range names {
-		o.Metrics.Controller(name)
+	return []string{row}
+}
+
+// Controller implements controller.Observer.
+func (r rows) Controller(row string) {
+	for _, name := range named(row) {
+		r.metrics.Controller(name)
 	}
-	once, failures := t.Once, 0
-	t.Once = func(ctx context.Context) (next time.Duration, err error) {
-		done := false
-		defer func() {
-			failures++
-			if done && err == nil {
-				failures = 0
-			}
-			for _, name := range names {
-				o.Metrics.Reconciled(name)
-				if failures > 0 {
-					o.Metrics.Requeued(name, failures)
-				}
-			}
-		}()
-		next, err = once(ctx)
-		done = true // if the task panicked, done stays false and the loop treats the round as an error
-		return next, err
+}
+
+// Reconciled implements controller.Observer.
+func (r rows) Reconciled(row string) {
+	for _, name := range named(row) {
+		r.metrics.Reconciled(name)
 	}
-	return t
+}
+
+// Requeued implements controller.Observer.
+func (r rows) Requeued(row string, failures int) {
+	for _, name := range named(row) {
+		r.metrics.Requeued(name, failures)
+	}
 }
 
 // taken returns a handler for an informer that also counts its events as rounds of the controller.

@@ -2,7 +2,7 @@
 //
 //	t, err := telemetry.Start(ctx, flags, config, telemetry.Process{Name: "admission", …}, log)
 //	config = t.Wrap(config, observe.KubeClient)     // requests to the API server are counted and traced
-//	task = t.Counted(task)                          // the rounds of a controller are counted, too
+//	process.Observer = t.Rows()                     // the rounds of rows are counted, too
 //
 // It follows the metrics ConfigMap, and renews the certificate of the metrics server if that uses TLS.
 //

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/certs"
-	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/observe"
 )
 
@@ -47,8 +47,8 @@ func (f *metricsTLSFlags) complete() error {
 
 func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 
-// task returns the task that renews the certificate of the metrics server.
-func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Keeper) (lifecycle.Task, error) {
+// renew returns the row that renews the certificate of the metrics server.
+func (f *metricsTLSFlags) renew(cfg *rest.Config, o *Telemetry, keeper *certs.Keeper) (controller.Row, error) {
 	return o.Certificate("metrics-certificates", o.Wrap(cfg, observe.KubeClient), keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
 		Names: certs.ServiceNames(o.Process.MetricsService, o.Process.Namespace, f.serverIP), RenewBefore: f.renewBefore,
@@ -58,20 +58,20 @@ func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Kee
 // lookForCertificate is how often every replica checks for a certificate that another replica renewed.
 const lookForCertificate = time.Minute
 
-// Certificate returns the task that renews a certificate in Secrets of the controller's namespace. Every replica runs it, since the server
+// Certificate returns the row that renews a certificate in Secrets of the controller's namespace. Every replica runs it, since the server
 // runs without a lease. Writes include the resource version that was read, so that one of two concurrent renewals fails and starts over.
-func (o *Telemetry) Certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (lifecycle.Task, error) {
+func (o *Telemetry) Certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (controller.Row, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return lifecycle.Task{}, err
+		return controller.Row{}, err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return lifecycle.Task{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
+		return controller.Row{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
 	}
 	want.Namespace = o.Process.Namespace
 	issue := &certs.Reconciler{Config: want, Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.Log}
-	return lifecycle.Task{Name: name, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
+	return controller.Row{Name: name, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) {
 		next, err := issue.Reconcile(ctx)
 		if err != nil {
 			return 0, err

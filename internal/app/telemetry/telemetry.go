@@ -26,6 +26,7 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/http1"
 	"ephor.invalid/ephor/internal/intake"
@@ -165,13 +166,12 @@ func (o *Telemetry) serve(ctx context.Context, cfg *rest.Config) error {
 	answer := func() error { return server.Serve(http1.Bound(listener, http1.Limits{})) }
 	if o.flags.tls.on() {
 		keeper := &certs.Keeper{}
-		t, err := o.flags.tls.task(cfg, o, keeper)
+		renew, err := o.flags.tls.renew(cfg, o, keeper)
 		if err != nil {
 			return err
 		}
 		o.ObserveCertificates(keeper)
-		t = o.Counted(t)
-		go t.Run(ctx, o.Log)
+		go controller.RunRows(ctx, []controller.Row{renew}, o.Log, o.Rows())
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}
 		answer = func() error { return server.ServeTLS(http1.Bound(listener, http1.Limits{}), "", "") }
 	}

@@ -1,17 +1,13 @@
 package telemetry
 
 import (
-	"context"
-	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
 )
 
@@ -42,20 +38,16 @@ func TestObserveFlags(t *testing.T) {
 	}
 }
 
-// Rounds are counted with Kyverno's names of the controllers, and failed ones with the number of consecutive failures. A panic counts as
-// a failure. Events of informers are counted, too.
+// Rounds are counted with Kyverno's names of the controllers, and failed ones with the number of consecutive failures. Events of informers
+// are counted, too.
 func TestCounted(t *testing.T) {
 	o := &Telemetry{Metrics: observe.NewMetrics(observe.Options{})}
-	rounds := []func() error{
-		func() error { return nil }, func() error { return errors.New("no") }, func() error { panic("no") }, func() error { return nil }, func() error { return errors.New("no") },
-	}
-	counted := o.Counted(lifecycle.Task{Name: "webhooks", Once: func(context.Context) (time.Duration, error) {
-		next := rounds[0]
-		rounds = rounds[1:]
-		return 0, next()
-	}})
-	for range 5 {
-		_, _ = counted.Round(t.Context())
+	counted := o.Rows()
+	counted.Controller("webhooks")
+	for _, failures := range []int{0, 1, 2, 0, 1} {
+		if counted.Reconciled("webhooks"); failures > 0 {
+			counted.Requeued("webhooks", failures)
+		}
 	}
 	news := ""
 	taken := o.taken(ExceptionsName, toolscache.ResourceEventHandlerFuncs{

@@ -1,10 +1,12 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,6 +37,7 @@ type Watcher struct {
 	mu      sync.Mutex
 	watched map[schema.GroupVersionResource]*watched
 	pending map[change]pending
+	since   time.Time // of the first pending change
 	// last holds the time at which work was last written for a change, so that two writers that overwrite each other's changes do not use all
 	// the capacity.
 	last map[change]time.Time
@@ -75,27 +78,25 @@ const (
 )
 
 // Once starts and stops watches, and writes the work for observed changes.
-func (w *Watcher) Once(ctx context.Context) (time.Duration, error) {
-	unknown := w.reconcile(ctx)
+func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
+	if w.reconcile(ctx) {
+		again = retryKinds
+	}
 	w.mu.Lock()
 	waits := len(w.pending) > 0
+	early := w.since.Add(quiet).Sub(w.Follower.Now())
 	w.mu.Unlock()
 	switch {
-	case !waits && unknown:
-		return retryKinds, nil
 	case !waits:
-		return 0, nil
-	}
-	select {
-	case <-ctx.Done():
-		return 0, nil
-	case <-time.After(quiet):
+		return again, nil
+	case early > 0:
+		return early, nil
 	}
 	next, err := w.flush(ctx)
-	if unknown && next == 0 {
-		next = retryKinds
+	if next > 0 {
+		again = next
 	}
-	return next, err
+	return again, err
 }
 
 // rule returns the rule of an entry if its objects are watched, and nil otherwise.
@@ -292,6 +293,9 @@ func (w *Watcher) listed(x *watched) {
 
 // wait queues a change.
 func (w *Watcher) wait(c change, why pending) {
+	if len(w.pending) == 0 {
+		w.since = w.Follower.Now()
+	}
 	w.pending[c] = why
 	w.Wake()
 }
@@ -327,20 +331,20 @@ func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
 		if rule == nil {
 			continue
 		}
-		if err := w.write(ctx, p, rule, changes, why); err != nil {
-			if errors.Is(err, errSuperseded) {
-				again = max(again, sameAgain)
-			} else {
-				errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
-			}
-			w.mu.Lock()
-			for _, c := range changes {
-				if _, newer := w.pending[c]; !newer {
-					w.pending[c] = why[c]
-				}
-			}
-			w.mu.Unlock()
+		left, err := w.write(ctx, p, rule, changes, why)
+		switch {
+		case errors.Is(err, errWaits):
+			again = max(again, sameAgain)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
 		}
+		w.mu.Lock()
+		for _, c := range left {
+			if _, newer := w.pending[c]; !newer {
+				w.pending[c] = why[c]
+			}
+		}
+		w.mu.Unlock()
 	}
 	return again, errors.Join(errs...)
 }
@@ -363,35 +367,41 @@ func (w *Watcher) current(c change, p pending) bool {
 	return true
 }
 
-// write writes the UpdateRequests of one rule.
-func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) error {
+// write writes the UpdateRequests of one rule. It returns the changes that have none yet.
+func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) (left []change, err error) {
 	f := w.Follower
-	unique := strconv.FormatInt(f.Now().UnixNano(), 36)
-	b := &batches{f: w.Follower, program: p, rule: r, ctx: ctx, why: "changed " + unique}
-	var gone []string
-	for _, c := range changes {
-		if c.source == (mark.Object{}) {
-			if err := b.add(updaterequest.SpecIn(c.trigger)); err != nil {
-				return err
+	b := &batches{f: f, program: p, rule: r, why: "changed " + strconv.FormatInt(f.Now().UnixNano(), 36)}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.source.UID, b.source.UID) }) // those of generated objects first
+	for len(changes) > 0 {
+		some := changes[:1]
+		if source := changes[0].source; source != (mark.Object{}) {
+			if err := b.room(ctx); err != nil {
+				return changes, err
 			}
-			if why[c].gone {
-				gone = append(gone, c.uid)
+			u := updaterequest.NewForSource(f.Namespace, p, r, updaterequest.SpecIn(source), why[changes[0]].gone, r.Name, source.UID, b.why)
+			if err := f.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+				return changes, fmt.Errorf("write UpdateRequest: %w", err)
 			}
-			continue
+		} else {
+			for n := range changes[:min(len(changes), updaterequest.Batch)] {
+				if changes[n].source != (mark.Object{}) {
+					break
+				}
+				some = changes[:n+1]
+				if err := b.add(ctx, updaterequest.SpecIn(changes[n].trigger)); err != nil {
+					return changes, err
+				}
+			}
+			if err := b.flush(ctx, 1); err != nil {
+				return changes, err
+			}
 		}
-		if err := b.room(); err != nil {
-			return err
+		for _, c := range some {
+			if why[c].gone && c.source == (mark.Object{}) {
+				f.Made.Record.Drop(c.uid) // only now, since the next leader finds the change by the record
+			}
 		}
-		u := updaterequest.NewForSource(f.Namespace, p, r, updaterequest.SpecIn(c.source), why[c].gone, r.Name, c.source.UID, unique)
-		if err := f.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("write UpdateRequest: %w", err)
-		}
+		changes = changes[len(some):]
 	}
-	if err := b.flush(); err != nil {
-		return err
-	}
-	for _, uid := range gone {
-		f.Made.Record.Drop(uid) // only now, since the next leader finds the change by the record
-	}
-	return nil
+	return nil, nil
 }

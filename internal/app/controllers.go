@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+
+	"ephor.invalid/ephor/internal/app/telemetry"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/scan"
+	"ephor.invalid/ephor/internal/updaterequest/execute"
+	"ephor.invalid/ephor/internal/updaterequest/follow"
+)
+
+// The tables of this file are the table of contents of the control half: each process runs the rows of its table. A row without an owner runs
+// in every replica. What answers requests (packages admission and dashboard) has no row, except where it starts and ends with the rows.
+
+// on and one shorten the rows.
+func on(sources ...controller.Source) []controller.Source { return sources }
+
+var one = controller.Singleton
+
+// rows are the rows of the admission controller: what its answers need, and the objects of the API server that make it ask us.
+func (p *process) rows() []controller.Row {
+	configurations := p.webhookReconciler()
+	rows := []controller.Row{
+		{Name: "policy-metrics", Sources: on(forgotten(p.catalog, p.observing))},
+		{Name: "role-bindings", Sources: on(p.catalog, p.configured), Reconcile: one(p.watchBindings)},
+		{Name: "installation", Sources: on(p.installation.Leaving), Reconcile: one(p.installation.Remove)},
+		{Name: "webhooks", Owner: controller.Leader, Sources: on(p.policiesChanged), Reconcile: one(configurations.Once)},
+		{Name: "heartbeat", Owner: controller.Leader, Reconcile: one(p.heartbeat.Once)},
+		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.changed), Reconcile: one(p.globals.writeStatus(configurations.Status))},
+		{Name: "admissionpolicy-generator", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(p.nativeReconciler(configurations).Once)},
+		p.certs.Watch(), p.paths.Watch(), p.paths.Led(),
+		missingKinds(p.intake, p.kindsDefined), p.exceeded.Row(), p.unexempted.Row(),
+	}
+	if p.sending != nil {
+		rows = append(rows, controller.Row{Name: "reports-controller", Sources: on(controller.Forever(p.sending.Follow))})
+	}
+	if p.renewSender != nil {
+		rows = append(rows, *p.renewSender)
+	}
+	return append(rows, p.certs.Renew()...)
+}
+
+// rows are the rows of the background controller: the work of generate and mutate-existing rules.
+func (c *background) rows() []controller.Row {
+	watcher := &follow.Watcher{Follower: c.follower, Resource: c.record.resource, Wake: c.record.changed.Fire, Log: c.log}
+	return []controller.Row{
+		{Name: "policy-metrics", Sources: on(forgotten(c.catalog, c.base.observing))},
+		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
+		{Name: "reports-controller", Sources: on(controller.Forever(c.sending.Follow))},
+		{Name: execute.WorkerName, Sources: on(controller.Func(func(ctx context.Context, _ func(string)) error { return c.worker.Run(ctx) }))},
+		{Name: "generated-objects-record", Sources: on(controller.Forever(c.record.run))},
+		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
+		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog), Reconcile: one(c.follower.Once)},
+		{Name: "generated-objects", Owner: controller.Leader, Sources: on(c.catalog, c.record.changed), Reconcile: one(watcher.Once)},
+		c.standby, missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
+	}
+}
+
+// rows are the rows of the reports controller: scans, reports, and with them the dashboard and the store of decisions.
+func (c *reporting) rows() []controller.Row {
+	rows := []controller.Row{
+		{Name: "policy-metrics", Sources: on(forgotten(c.catalog, c.base.observing))},
+		{Name: "scanned-kinds", Owner: controller.Leader, Reconcile: one(c.announcing())},
+		missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
+	}
+	if c.flags.scans() {
+		rows = append(rows, controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(c.writeOmissions)})
+	}
+	if c.flags.scans() || c.consumer != nil {
+		rows = append(rows,
+			controller.Row{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
+			controller.Row{Name: scan.Name, Sources: on(controller.Func(c.reportAll))})
+	}
+	return append(rows, c.served...)
+}
+
+// rows are the rows of the cleanup controller: what deletes objects, its webhooks, and the watch over the admission controller.
+func (c *cleanup) rows() []controller.Row {
+	rows := []controller.Row{
+		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
+		{Name: "cleanup-policies", Sources: on(controller.Forever(c.policies.Run))},
+		{Name: "ttl", Sources: on(controller.Forever(c.ttl.Run))},
+		{Name: "cleanup-webhooks", Owner: controller.Leader, Sources: on(c.webhooks.Changed), Reconcile: one(c.webhooks.Once)},
+		c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(), missingKinds(c.intake), c.unexempted.Row(),
+	}
+	if grace := c.flags.grace(); grace > 0 {
+		rows = append(rows, controller.Row{Name: "dead-man", Owner: controller.Leader, Reconcile: one(c.deadMan(grace).Once)})
+	}
+	return append(rows, c.certs.Renew()...)
+}
+
+// forgotten returns a source that makes metrics forget policies that no longer exist.
+func forgotten(c *catalog.Catalog, o *telemetry.Telemetry) controller.Source {
+	return controller.Forever(func(ctx context.Context) { c.Follow(ctx, func(*catalog.Snapshot) { o.Metrics.Forget() }) })
+}

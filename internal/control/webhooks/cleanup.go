@@ -1,0 +1,102 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/webhookconf"
+)
+
+// Cleanup reconciles the webhook configurations of the cleanup controller.
+type Cleanup struct {
+	Changed      *controller.Signal // after each change on which the configurations depend
+	Certs        *serving.Certificates
+	Paths        *serving.Paths
+	Settings     *settings.Store
+	Installation *serving.Installation
+	Unlocked     serving.Unlocked
+	Apply        *webhookconf.Reconciler
+	Conditions   *webhookconf.Conditions
+	Options      webhookconf.Options
+	ConfigMap    string                   // the name of the main ConfigMap
+	Configured   func(*settings.Settings) // called with what each read of it says; nil after its deletion
+	Log          *slog.Logger
+}
+
+// Once writes the configurations with the current paths, like that of the Reconciler.
+func (w *Cleanup) Once(ctx context.Context) (time.Duration, error) {
+	return w.Paths.Round(ctx, &w.Unlocked, w.write)
+}
+
+// write writes the configurations with these paths, and reports whether all of them were written.
+func (w *Cleanup) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
+	bundle, err := w.Certs.Bundle(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	if bundle == nil {
+		w.Log.Info("waiting for the certificate authority", "secret", w.Certs.Flags.CASecret)
+		return false, 0, nil // the creation of the missing object starts another round
+	}
+	if leaving, err := w.Installation.Terminating(ctx); err != nil || leaving {
+		return false, 0, err // the admission controller deletes the configurations, and they must not be created again
+	}
+	owner, err := w.Installation.Owner(ctx)
+	if err != nil || owner == nil {
+		return false, 0, err // without an owner, the configurations would never be removed; its creation starts a new round
+	}
+	options := w.Options
+	options.Path = path
+	want := webhookconf.DesiredCleanup(webhookconf.Input{
+		Settings: w.Settings.Load(), CABundle: bundle, Owner: owner,
+		Options: options,
+	})
+	_, err = w.Apply.Apply(ctx, want)
+	if apierrors.IsConflict(err) || errors.Is(err, serving.ErrUnlocked) {
+		return false, serving.RetryConflict, nil // the cache is older than a write, usually our own
+	}
+	return err == nil, 0, err
+}
+
+// Watches returns the kinds on which the configurations depend.
+func (w *Cleanup) Watches() []intake.Watch {
+	news := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { w.Changed.Fire() },
+		UpdateFunc: func(any, any) { w.Changed.Fire() },
+		DeleteFunc: func(any) { w.Changed.Fire() },
+	}
+	config := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    w.configure,
+		UpdateFunc: func(_, obj any) { w.configure(obj) },
+		DeleteFunc: func(any) { w.Unlocked.Load(nil); w.Settings.Set(nil); w.Configured(nil); w.Changed.Fire() },
+	}
+	return []intake.Watch{
+		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: serving.OwnerObject(), Handler: news},
+		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: w.Paths.Configurations(news)}, {Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: toolscache.ResourceEventHandlerFuncs{}},
+	}
+}
+
+// configure applies the main ConfigMap. The admission controller reports mistakes in it.
+func (w *Cleanup) configure(obj any) {
+	cm, ok := obj.(*corev1.ConfigMap)
+	if !ok || cm.Name != w.ConfigMap {
+		return
+	}
+	w.Unlocked.Load(cm)
+	s, _ := settings.Parse(cm.Data)
+	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions, w.Conditions) // the settings are not shared yet
+	w.Settings.Set(s)
+	w.Configured(s)
+	w.Changed.Fire()
+}

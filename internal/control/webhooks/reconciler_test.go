@@ -1,0 +1,56 @@
+package webhooks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/webhookconf"
+)
+
+// A webhook that is called for all namespaces is logged when this state begins and when it ends, not in each round.
+func TestT4UnconfinedWebhooksAreLogged(t *testing.T) {
+	var out bytes.Buffer
+	f := &Reconciler{Log: slog.New(slog.NewTextHandler(&out, nil))}
+	for _, c := range []struct {
+		webhooks []string
+		want     string // empty for no line
+	}{
+		{nil, ""},
+		{[]string{"validate.kyverno.svc-fail"}, "level=WARN"},
+		{[]string{"validate.kyverno.svc-fail"}, ""},
+		{[]string{"mutate.kyverno.svc-fail", "validate.kyverno.svc-fail"}, "mutate.kyverno.svc-fail"},
+		{nil, "level=INFO"},
+		{nil, ""},
+	} {
+		out.Reset()
+		f.warnUnconfined(c.webhooks)
+		if got := out.String(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%q: logged %q, want %q", c.webhooks, got, c.want)
+		}
+	}
+}
+
+// T17: the policies whose webhooks are left out are counted by scope, while this replica leads.
+func TestT17LeftOutPoliciesAreCounted(t *testing.T) {
+	f := &Reconciler{}
+	if _, _, known := f.LeftOut(); known {
+		t.Error("a replica that never led knows a number")
+	}
+	ctx, lose := context.WithCancel(t.Context())
+	programs := []*policy.Program{{Kind: "A", Name: "out"}, {Kind: "A", Name: "broken"}, {Kind: "A", Name: "fine"}, {Kind: "B", Namespace: "team", Name: "out"}, {Kind: "B", Namespace: "team", Name: "too"}}
+	left := webhookconf.LeftOut{}
+	f.countLeftOut(ctx, programs, webhookconf.Readiness{"A/out": left, "A/broken": errors.New("a mistake"), "A/fine": nil, "B/team/out": left, "B/team/too": fmt.Errorf("more: %w", left)})
+	if clusterWide, namespaced, known := f.LeftOut(); clusterWide != 1 || namespaced != 2 || !known {
+		t.Errorf("%d cluster-wide and %d namespaced, known: %v", clusterWide, namespaced, known)
+	}
+	lose()
+	if _, _, known := f.LeftOut(); known {
+		t.Error("a replica that does not lead any more knows a number")
+	}
+}
