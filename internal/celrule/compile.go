@@ -124,12 +124,12 @@ func (c *Compiler) mistake(err error, text, path string) {
 	}
 	var mistakes *celenv.CompileError
 	compiles := !errors.As(err, &mistakes)
-	hint := func(text, path, why string) string {
-		if !compiles && mistakes.Since != 0 {
-			return mistakes.Newer()
+	before := len(c.Diags)
+	defer func() {
+		for i := before; !compiles && mistakes.Since != 0 && i < len(c.Diags); i++ {
+			c.Diags[i].Hint, c.Diags[i].Newer = mistakes.Newer(), true
 		}
-		return hint(text, path, why)
-	}
+	}()
 	if !c.native {
 		why := err.Error()
 		if !compiles {
