@@ -48,7 +48,7 @@ func object(schedule, created, last string, annotations map[string]any) *unstruc
 	return &unstructured.Unstructured{Object: o}
 }
 
-func controller(now *time.Time) (*Controller, *counted) {
+func newController(now *time.Time) (*Controller, *counted) {
 	c := &counted{}
 	return New(Options{Observer: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}), c
 }
@@ -69,7 +69,7 @@ func TestDue(t *testing.T) {
 		{"0 * * * *", "2026-01-01T00:00:00Z", "2026-01-30T00:00:00Z", "2026-01-30T01:00:00Z"}, // missed times cause one run
 		{"0 * * * *", "2026-01-31T11:30:00Z", "no time", "2026-01-31T12:00:00Z"},
 	} {
-		ctl, _ := controller(&now)
+		ctl, _ := newController(&now)
 		u := object(c.schedule, c.created, c.last, nil)
 		take(ctl, u)
 		if got := ctl.due(ctl.policies[key(u)]).Format(time.RFC3339); got != c.want {
@@ -83,7 +83,7 @@ func TestFinish(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
 	due := func(outs ...outcome) string {
-		c, seen := controller(&now)
+		c, seen := newController(&now)
 		take(c, u)
 		e := c.policies[key(u)]
 		for _, out := range outs {
@@ -118,7 +118,7 @@ func TestFinish(t *testing.T) {
 // An edit takes effect at once and ends a run of the old version; a status or a claim of ours does not.
 func TestSet(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
-	c, _ := controller(&now)
+	c, _ := newController(&now)
 	set := func(u *unstructured.Unstructured) (*entry, *bool) {
 		take(c, u)
 		e, ended := c.policies[key(u)], new(bool)

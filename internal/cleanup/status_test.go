@@ -86,7 +86,7 @@ func TestWriteStatus(t *testing.T) {
 		{"a policy that changed", celObject(nil), outcome{stale: true}, ""},
 	} {
 		now := at("2026-01-31T12:00:10Z")
-		ctl, _ := controller(&now)
+		ctl, _ := newController(&now)
 		store := &patches{}
 		ctl.Client = store
 		take(ctl, c.object)
@@ -173,7 +173,7 @@ func TestMissingRights(t *testing.T) {
 // Rights are checked before the first run, and repeatedly while some are missing.
 func TestLookAtRights(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
-	ctl, _ := controller(&now)
+	ctl, _ := newController(&now)
 	lacking := true
 	ctl.Missing = func(context.Context, *policy.Program) ([]family.MissingRight, error) {
 		if lacking {

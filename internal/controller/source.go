@@ -79,15 +79,34 @@ type Reflector[T metav1.Object] struct {
 	Pause Pause
 }
 
+// Client lists and watches the objects of one resource, as the clients of client-go do: typed, dynamic, or for metadata.
+type Client[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// From returns a client as a Reflector uses it.
+func From[L runtime.Object](c Client[L]) toolscache.ListerWatcherWithContext { return from[L]{c} }
+
+type from[L runtime.Object] struct{ client Client[L] }
+
+func (f from[L]) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return f.client.List(ctx, o)
+}
+
+func (f from[L]) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return f.client.Watch(ctx, o)
+}
+
 // Sink receives the objects of a Reflector. Its functions are called one at a time; all may be nil.
 type Sink[T metav1.Object] struct {
 	// Seen is called for each object that is listed, added or changed. An error ends the list or watch.
 	Seen func(T) error
 	// Gone is called for each object that is deleted during a watch.
 	Gone func(T)
-	// Begin is called at the begin of each list, and Listed at its end with its resource version.
+	// Begin is called before each list, and Listed after it with its resource version. An error ends the attempt.
 	Begin  func()
-	Listed func(version string)
+	Listed func(version string) error
 	// Failed is called before the pause that follows a failure: the resource is not served, the account may not list or watch it, or the
 	// API server does not answer.
 	Failed func(err error, pause time.Duration)
@@ -120,7 +139,7 @@ func (r *Reflector[T]) run(ctx context.Context, add func(key string)) {
 		version, err := r.list(ctx, options, seen)
 		if err == nil {
 			options.ResourceVersion = version
-			err = Watch(ctx, options, r.From.WatchWithContext, &pause, func(e watch.Event) error {
+			_, err = Watch(ctx, options, r.From.WatchWithContext, &pause, func(e watch.Event) error {
 				o, ok := e.Object.(T)
 				switch {
 				case !ok:
@@ -184,9 +203,9 @@ func (r *Reflector[T]) list(ctx context.Context, options metav1.ListOptions, see
 		return "", fmt.Errorf("list: %w", err)
 	}
 	if r.Sink.Listed != nil {
-		r.Sink.Listed(version)
+		err = r.Sink.Listed(version)
 	}
-	return version, nil
+	return version, err
 }
 
 // listed is a page of objects of any type.

@@ -45,9 +45,10 @@ func StandBy(name string, leases toolscache.ListerWatcherWithContext, lease stri
 		Begin: func() { listed = nil },
 		Seen:  func(l *coordinationv1.Lease) error { listed = l; set(l, true); return nil },
 		Gone:  func(*coordinationv1.Lease) { set(nil, true) },
-		Listed: func(string) {
+		Listed: func(string) error {
 			set(listed, true)
 			changed.Fire()
+			return nil
 		},
 		Failed: func(err error, wait time.Duration) {
 			set(nil, false)

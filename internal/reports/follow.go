@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"ephor.invalid/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/report"
 )
 
@@ -38,17 +38,29 @@ const ours = report.ManagedLabel + "=" + report.ManagedValue
 // follow lists and watches one kind, and calls ready when it knows all of its reports.
 func (w *Writer) follow(ctx context.Context, gvr schema.GroupVersionResource, ready func()) {
 	defer ready()
-	metawatch.Follow(ctx, w.o.Metadata.Resource(gvr), metav1.ListOptions{LabelSelector: ours}, metawatch.Handler{
-		Seen: w.saw,
+	var names map[types.NamespacedName]bool // during a list
+	r := controller.Reflector[*metav1.PartialObjectMetadata]{From: controller.From(w.o.Metadata.Resource(gvr)), Options: metav1.ListOptions{LabelSelector: ours}}
+	r.Sink = controller.Sink[*metav1.PartialObjectMetadata]{
+		Begin: func() { names = map[types.NamespacedName]bool{} },
+		Seen: func(m *metav1.PartialObjectMetadata) error {
+			if names != nil {
+				names[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}] = true
+			}
+			w.saw(m)
+			return nil
+		},
 		Gone: w.missed,
-		Listed: func(names map[types.NamespacedName]bool, version string) {
+		Listed: func(version string) error {
 			w.listed(names, version, gvr == w.o.Form.Cluster)
+			names = nil
 			ready()
+			return nil
 		},
 		Failed: func(err error, pause time.Duration) {
 			w.o.Log.Warn("cannot follow reports, will try again", "kind", gvr.Resource, "in", pause, "error", err)
 		},
-	})
+	}
+	r.Run(ctx)
 }
 
 // listed forgets the reports of a kind that are not in a list of that version, and requests that they be written again.
