@@ -42,11 +42,10 @@ func filesOf(t *testing.T, ending string, read func(path, text string)) {
 }
 
 var (
-	fences  = regexp.MustCompile("(?s)```.*?```")
-	links   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	titles  = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	linkTo  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-	ownName = regexp.MustCompile(`ephor\.dev/[a-z-]+`)
+	fences = regexp.MustCompile("(?s)```.*?```")
+	links  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	titles = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	linkTo = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
 // anchor returns the name of a heading in links.
@@ -111,31 +110,6 @@ func TestIndex(t *testing.T) {
 			t.Errorf("docs/README.md does not name %s", name)
 		}
 	})
-}
-
-// docs/operating/annotations.md lists every name of our own in the code.
-func TestOwnNames(t *testing.T) {
-	page, err := os.ReadFile("docs/operating/annotations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, ending := range []string{".go", ".tpl", ".yaml"} {
-		filesOf(t, ending, func(path, text string) {
-			if strings.HasSuffix(path, "_test.go") {
-				return
-			}
-			for _, name := range ownName.FindAllString(text, -1) {
-				found++
-				if !strings.Contains(string(page), "`"+name+"`") {
-					t.Errorf("%s: docs/operating/annotations.md does not list %s", path, name)
-				}
-			}
-		})
-	}
-	if found < 8 {
-		t.Errorf("only %d names were found", found)
-	}
 }
 
 var (

@@ -24,7 +24,7 @@ var namesKinds = []string{
 	"internal/match", "internal/loader", "internal/autogen", "internal/exception", "internal/rule", // the classic language
 	"internal/lint",   // its likely mistakes, each with an example
 	"internal/vapgen", // translates policies of one family into those of another
-	"bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...", "hack/...", "internal/devcluster",
+	"bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...", "hack/...", "internal/devcluster", "internal/simulation/...",
 	"internal/webhookconf/webhooktest", // random policies of all kinds
 }
 

@@ -4,7 +4,7 @@
 //	go run ./hack/home -name github.com/OWNER/NAME -registry ghcr.io/OWNER [-contact ADDRESS]
 //
 // It writes files and makes no commit. What is only a name stays: `ephor.dev/` in annotations, labels, conditions and leases is never
-// resolved (docs/reference/names.md).
+// resolved (docs/operating/annotations.md).
 package main
 
 import (

@@ -164,7 +164,7 @@ func (t *table) field(m *ast.Field, path string, imports map[string]string) (f f
 	tag := reflect.StructTag(strings.Trim(m.Tag.Value, "`"))
 	name, options, _ := strings.Cut(tag.Get("json"), ",")
 	f.name = name
-	f.inline = name == "" && strings.Contains(options, "inline")
+	f.inline = name == "" && (strings.Contains(options, "inline") || len(m.Names) == 0)
 	if name == "-" || name == "" && !f.inline {
 		return f, false
 	}

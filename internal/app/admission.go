@@ -41,7 +41,7 @@ const drainDelay = 3 * time.Second
 
 // runAdmission runs the admission controller. It returns when ctx is done and the controller has shut down in order.
 func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error {
-	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	listener, err := b.listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -69,6 +70,8 @@ type base struct {
 	// metadataConfig is the configuration for following the metadata of objects; workConfig is the one for objects that work evaluates and
 	// changes.
 	metadataConfig, workConfig *rest.Config
+	// listen opens the port of a server.
+	listen func(network, address string) (net.Listener, error)
 }
 
 // run runs a process until it is stopped. name is the name of the process, such as admission.
@@ -91,7 +94,7 @@ func (b *base) election(f commonFlags, e env, lease string) *controller.Election
 
 // start starts the parts that do not depend on the controllers. process is the name of the process, such as admission.
 func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, error) {
-	b := &base{log: f.log.logger()}
+	b := &base{log: f.log.logger(), listen: net.Listen}
 	if len(f.noEffect) > 0 {
 		b.log.Info("flags without effect in Ephor", "flags", strings.Join(f.noEffect, "; "))
 	}
@@ -104,21 +107,26 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	if err != nil {
 		return nil, err
 	}
+	return b, b.connect(ctx, f, e, process, cfg)
+}
+
+// connect prepares the clients of the API server, and what observes their requests.
+func (b *base) connect(ctx context.Context, f *commonFlags, e env, process string, cfg *rest.Config) (err error) {
 	cfg.UserAgent = "ephor-" + process
 	cfg.Wrap(ring.Guard)
 	if b.observing, err = telemetry.Start(ctx, &f.observe, cfg, telemetry.Process{
 		Name: process, Version: e.version, Namespace: e.namespace, MetricsConfig: e.metricsConfig, MetricsService: e.metricsService,
 	}, b.log); err != nil {
-		return nil, err
+		return err
 	}
 	r, err := lifecycle.NewReachability(cfg, b.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	go r.Run(ctx)
 	b.policyConfig = b.observing.Wrap(cfg, observe.DynamicClient)
 	b.cfg = b.observing.Wrap(cfg, observe.KubeClient)
 	b.metadataConfig = b.observing.Wrap(cfg, observe.MetadataClient)
 	b.workConfig = b.observing.Wrap(cfg, observe.WorkClient)
-	return b, nil
+	return nil
 }

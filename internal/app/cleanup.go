@@ -70,7 +70,7 @@ type cleanup struct {
 
 // runCleanup runs the cleanup controller. It returns when ctx is done and the controller has shut down in order.
 func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
-	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	listener, err := b.listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
 		return err
 	}

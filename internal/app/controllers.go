@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
@@ -80,15 +81,13 @@ func (c *reporting) rows() []controller.Row {
 func (c *cleanup) rows() []controller.Row {
 	rows := []controller.Row{
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
-		{Name: "cleanup-policies", Sources: on(controller.Forever(c.policies.Run))},
-		{Name: "ttl", Sources: on(controller.Forever(c.ttl.Run))},
 		{Name: "cleanup-webhooks", Owner: controller.Leader, Sources: on(c.webhooks.Changed), Reconcile: one(c.webhooks.Once)},
-		c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(), missingKinds(c.intake), c.unexempted.Row(),
+		c.policies.Row(), c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(), missingKinds(c.intake), c.unexempted.Row(),
 	}
 	if grace := c.flags.grace(); grace > 0 {
 		rows = append(rows, controller.Row{Name: "dead-man", Owner: controller.Leader, Reconcile: one(c.deadMan(grace).Once)})
 	}
-	return append(rows, c.certs.Renew()...)
+	return slices.Concat(rows, c.ttl.Rows(), c.certs.Renew())
 }
 
 // forgotten returns a source that makes metrics forget policies that no longer exist.

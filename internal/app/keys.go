@@ -2,10 +2,11 @@ package app
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"time"
 
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/seal"
 )
 
@@ -21,7 +22,7 @@ type keys struct {
 	store *keystore.Store
 	now   func() time.Time
 
-	mu   sync.Mutex
+	lock lock.Lock
 	ring *seal.Keyring
 	at   time.Time
 }
@@ -31,8 +32,11 @@ func newKeys(s *keystore.Store) *keys { return &keys{store: s, now: time.Now} }
 // get returns the keyring. If fresh is set, it includes keys that another replica or an administrator has just added. If a later read
 // fails, the last keyring stays in use, since its proofs stay valid.
 func (k *keys) get(ctx context.Context, fresh bool) (*seal.Keyring, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	unlock, err := k.lock.Lock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the keys: %w", err)
+	}
+	defer unlock()
 	age := k.now().Sub(k.at)
 	if k.ring != nil && age < keysFor && (!fresh || age < keysPause) {
 		return k.ring, nil

@@ -8,12 +8,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/controller"
-	"ephor.invalid/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/updaterequest/follow"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
@@ -39,7 +38,7 @@ func newRecord(ctx context.Context, b *base, namespace string, c client.Client) 
 }
 
 // resource lists and watches the metadata of a resource.
-func (r *record) resource(gvr schema.GroupVersionResource) metawatch.Resource {
+func (r *record) resource(gvr schema.GroupVersionResource) follow.Resource {
 	return r.metadata.Resource(gvr)
 }
 
@@ -50,10 +49,15 @@ func (r *record) run(ctx context.Context) {
 	running.Go(func() { r.origin.Run(ctx) })
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
 	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
-	stored := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, o.ResourceVersion) }
+	stored := func(o *metav1.PartialObjectMetadata) error {
+		r.origin.Stored(ctx, o.Name, o.ResourceVersion)
+		return nil
+	}
 	gone := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, "") }
 	failed := func(err error, pause time.Duration) {
 		r.log.Warn("the record of generated objects is not followed: this replica does not see what other replicas add to it", "again", pause, "error", err)
 	}
-	metawatch.Follow(ctx, maps, selected, metawatch.Handler{Seen: stored, Gone: gone, Listed: func(map[types.NamespacedName]bool, string) {}, Failed: failed})
+	(&controller.Reflector[*metav1.PartialObjectMetadata]{
+		From: controller.From(maps), Options: selected, Sink: controller.Sink[*metav1.PartialObjectMetadata]{Seen: stored, Gone: gone, Failed: failed},
+	}).Run(ctx)
 }

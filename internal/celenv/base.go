@@ -34,7 +34,7 @@ func shared() []cel.EnvOption {
 		cel.CrossTypeNumericComparisons(true),
 		cel.OptionalTypes(),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
-		library.URLs(), library.Regex(), library.Lists(), library.Authz(), library.AuthzSelectors(), library.Quantity(),
+		library.URLs(), library.Regex(), library.Lists(library.ListsVersion(1)), library.Authz(), library.AuthzSelectors(), library.Quantity(),
 		ext.Strings(ext.StringsVersion(2)), ext.Sets(), library.IP(), library.CIDR(), library.Format(),
 		library.SemverLib(library.SemverVersion(1)), ext.Lists(ext.ListsVersion(3)),
 	}

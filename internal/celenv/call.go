@@ -30,6 +30,9 @@ func functionOf(c interpreter.InterpretableCall) *Function {
 // timestamp is a conversion to a timestamp. Its error contains the invalid text.
 type timestamp struct{ interpreter.InterpretableCall }
 
+// Exec implements the library's interface.
+func (t *timestamp) Exec(frame *interpreter.ExecutionFrame) ref.Val { return t.Eval(frame) }
+
 // Eval implements the library's interface.
 func (t *timestamp) Eval(vars interpreter.Activation) ref.Val {
 	v := t.InterpretableCall.Eval(vars)
@@ -50,6 +53,9 @@ const overloadPrefix = "policies_"
 
 // bytesPerPart is the number of bytes that a function processes in the time in which one part of an expression is evaluated.
 const bytesPerPart = 64
+
+// Exec implements the library's interface.
+func (c *libraryCall) Exec(frame *interpreter.ExecutionFrame) ref.Val { return c.Eval(frame) }
 
 // Eval implements the library's interface.
 func (c *libraryCall) Eval(vars interpreter.Activation) ref.Val {
@@ -81,14 +87,15 @@ func (c *libraryCall) Eval(vars interpreter.Activation) ref.Val {
 
 // isWritten reports whether the first argument is a literal, or starts with a literal that contains the scheme and host of a URL and a
 // slash.
-func isWritten(args []interpreter.Interpretable, f *Function) bool {
+func isWritten(args []interpreter.InterpretableV2, f *Function) bool {
 	if f.Member && len(args) > 0 {
 		args = args[1:] // skips the client
 	}
 	if len(args) == 0 {
 		return false
 	}
-	arg, whole := args[0], true
+	var arg interpreter.Interpretable = args[0]
+	whole := true
 	for {
 		switch x := unrecorded(arg).(type) {
 		case interpreter.InterpretableConst:

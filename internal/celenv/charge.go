@@ -34,7 +34,7 @@ var charges = map[string]charge{
 	operators.Less: copied, operators.LessEquals: copied, operators.Greater: copied, operators.GreaterEquals: copied,
 	"startsWith": copied, "endsWith": copied,
 	"size": scanned, "contains": scanned, "string": scanned, "bytes": scanned, "trim": scanned, "lowerAscii": scanned, "upperAscii": scanned,
-	operators.Add: added, operators.In: searchesList, "format": formats, "join": joins, "replace": replaces, "split": splits,
+	operators.Add: added, operators.In: searchesList, "includes": includes, "format": formats, "join": joins, "replace": replaces, "split": splits,
 	"indexOf": indexes, "lastIndexOf": indexes, "distinct": crosses, "sets.contains": crosses, "sets.equivalent": crosses, "sets.intersects": crosses,
 	"sort": sorts, "@sortByAssociatedKeys": sorts, "isSorted": eachValue, "min": eachValue, "max": eachValue, "sum": eachValue, "flatten": eachValue,
 	"reverse": eachValue, "slice": eachValue, "lists.range": ranges, "math.@max": eachValue, "math.@min": eachValue,
@@ -123,6 +123,14 @@ func searchesList(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
 		return compared(e, l, r)
 	}
 	return 0
+}
+
+// includes is the charge of the function of that name: a value is compared with each element of a list, or with a value that is no list.
+func includes(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+	if _, isList := l.(traits.Lister); isList {
+		return compared(e, r, l)
+	}
+	return min(values(e, l), values(e, r)) + min(length(l), length(r))/copiedPerPart
 }
 
 // compared is the charge for comparing a value with each element of a list. A comparison ends with the smaller value.

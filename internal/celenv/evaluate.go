@@ -237,9 +237,17 @@ func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
 			v, err = nil, fmt.Errorf("internal error: %v", r)
 		}
 	}()
-	v = x.root.Eval(e)
+	frame, err := interpreter.NewExecutionFrame(e)
+	if err != nil {
+		return nil, err
+	}
+	defer frame.Close()
+	v = x.root.Eval(frame)
 	if failure, ok := v.(*types.Err); ok {
 		return v, failure
+	}
+	if e.ended() || e.over { // a loop that was interrupted has some value
+		return nil, errors.New(textInterrupted)
 	}
 	return v, nil
 }
@@ -257,9 +265,6 @@ func (e *Evaluation) textOf(x *Expression) (string, error) {
 	return string(s), nil
 }
 
-// interrupted is the name that loops read after every element to find out whether they must end.
-const interrupted = "#interrupted"
-
 // interrupted reports whether the evaluation has ended because a lookup failed, the budget is used up, or the context
 // is done. Once it returns true, it always does, so that all nested loops end.
 func (e *Evaluation) interrupted() bool {
@@ -276,8 +281,6 @@ func (e *Evaluation) interrupted() bool {
 // ResolveName implements the library's Activation.
 func (e *Evaluation) ResolveName(name string) (any, bool) {
 	switch name {
-	case interrupted:
-		return e.interrupted(), true
 	case plugincel.ObjectVarName:
 		return e.in.Object, true
 	case plugincel.OldObjectVarName:

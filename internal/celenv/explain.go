@@ -115,6 +115,9 @@ type recorded struct {
 	to *recorder
 }
 
+// Exec implements the library's interface.
+func (n *recorded) Exec(frame *interpreter.ExecutionFrame) ref.Val { return n.Eval(frame) }
+
 // Eval implements the library's interface.
 func (n *recorded) Eval(vars interpreter.Activation) ref.Val {
 	for _, part := range n.to.loops[n.ID()] {
@@ -129,6 +132,9 @@ type recordedAttribute struct {
 	interpreter.InterpretableAttribute
 	to *recorder
 }
+
+// Exec implements the library's interface.
+func (n *recordedAttribute) Exec(frame *interpreter.ExecutionFrame) ref.Val { return n.Eval(frame) }
 
 // Eval implements the library's interface.
 func (n *recordedAttribute) Eval(vars interpreter.Activation) ref.Val {

@@ -95,6 +95,9 @@ type remembered struct {
 	fieldOf
 }
 
+// Exec implements the library's interface.
+func (r *remembered) Exec(frame *interpreter.ExecutionFrame) ref.Val { return r.Eval(frame) }
+
 // Eval implements the library's interface.
 func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
 	v := r.Interpretable.Eval(vars)
@@ -149,11 +152,16 @@ func valuesInJSON(v any) int {
 	return maxValues - left
 }
 
-// evaluationOf returns the evaluation, which may be hidden by the scopes of comprehensions.
+// evaluationOf returns the evaluation, which may be hidden by frames and by the scopes of comprehensions.
 func evaluationOf(vars interpreter.Activation) *Evaluation {
-	for ; vars != nil; vars = vars.Parent() {
-		if e, ok := vars.(*Evaluation); ok {
-			return e
+	for vars != nil {
+		switch x := vars.(type) {
+		case *Evaluation:
+			return x
+		case *interpreter.ExecutionFrame: // its parent is that of the scope in it
+			vars = x.Unwrap()
+		default:
+			vars = vars.Parent()
 		}
 	}
 	return nil

@@ -8,12 +8,13 @@ import (
 
 var libLists = &Library{
 	Name: "lists",
-	Doc:  "Functions of lists: ranges, distinct elements, the index of an element.",
+	Doc:  "Functions of lists: ranges, distinct elements, the index of an element, whether a list includes an element.",
 	prices: map[string]price{
 		"lists.range": ranged,
 		"distinct":    squared,
 		"indexOf":     crossed,
 		"lastIndexOf": crossed,
+		"includes":    crossed,
 	},
 }
 

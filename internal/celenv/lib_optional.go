@@ -36,6 +36,9 @@ type orElse struct {
 	direct       *path // the value, if it is a path
 }
 
+// Exec implements the library's interface.
+func (o *orElse) Exec(frame *interpreter.ExecutionFrame) ref.Val { return o.Eval(frame) }
+
 // Eval implements the library's interface.
 func (o *orElse) Eval(vars interpreter.Activation) ref.Val {
 	if o.direct != nil {
@@ -67,6 +70,9 @@ type orOptional struct {
 	interpreter.InterpretableCall
 	value, other interpreter.Interpretable
 }
+
+// Exec implements the library's interface.
+func (o *orOptional) Exec(frame *interpreter.ExecutionFrame) ref.Val { return o.Eval(frame) }
 
 // Eval implements the library's interface.
 func (o *orOptional) Eval(vars interpreter.Activation) ref.Val {

@@ -126,6 +126,9 @@ func newRegex(e *Evaluation, source string) (*regex, error) {
 	return &regex{re, size}, err
 }
 
+// Exec implements the library's interface.
+func (s *search) Exec(frame *interpreter.ExecutionFrame) ref.Val { return s.Eval(frame) }
+
 // Eval implements the library's interface.
 func (s *search) Eval(vars interpreter.Activation) ref.Val {
 	args := make([]ref.Val, len(s.args))

@@ -2,6 +2,7 @@ package celenv
 
 import (
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
@@ -62,17 +63,32 @@ func partsOf(e ast.Expr) int {
 	return n
 }
 
+// textInterrupted is the error of a loop that was interrupted. The evaluation reports why.
+const textInterrupted = "operation interrupted"
+
 // loopStep evaluates the step of a loop and charges for it.
 type loopStep struct {
 	interpreter.Interpretable
 	parts int
 }
 
+// Exec implements the library's interface.
+func (t *loopStep) Exec(frame *interpreter.ExecutionFrame) ref.Val { return t.Eval(frame) }
+
 // Eval implements the library's interface.
 func (t *loopStep) Eval(vars interpreter.Activation) ref.Val {
-	if e := evaluationOf(vars); e != nil {
-		e.spend(int64(t.parts))
-		e.take(t.parts)
+	e := evaluationOf(vars)
+	if e == nil {
+		return t.Interpretable.Eval(vars)
 	}
-	return t.Interpretable.Eval(vars)
+	if e.ended() || e.over {
+		return types.NewErr(textInterrupted) // the library's loop goes on to its end, without work
+	}
+	e.spend(int64(t.parts))
+	e.take(t.parts)
+	v := t.Interpretable.Eval(vars)
+	if e.interrupted() {
+		return types.NewErr(textInterrupted)
+	}
+	return v
 }

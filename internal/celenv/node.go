@@ -83,13 +83,16 @@ func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.Interp
 // call is a call of one of the library's functions. It evaluates the arguments, checks the price, calls the function, and charges for it.
 type call struct {
 	interpreter.InterpretableCall
-	args []interpreter.Interpretable
+	args []interpreter.InterpretableV2
 	to   *functions.Overload // nil if the function depends on the type of the value
 	ask  price
 	cost cost // the API server's price
 	charge
 	adds bool
 }
+
+// Exec implements the library's interface.
+func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val { return c.Eval(frame) }
 
 // Eval implements the library's interface.
 func (c *call) Eval(vars interpreter.Activation) ref.Val {
@@ -224,6 +227,9 @@ type equality struct {
 	not         bool
 }
 
+// Exec implements the library's interface.
+func (q *equality) Exec(frame *interpreter.ExecutionFrame) ref.Val { return q.Eval(frame) }
+
 // Eval implements the library's interface.
 func (q *equality) Eval(vars interpreter.Activation) ref.Val {
 	l, r := q.left.Eval(vars), q.right.Eval(vars)
@@ -261,6 +267,9 @@ type notFalse struct {
 	interpreter.InterpretableCall
 	value interpreter.Interpretable
 }
+
+// Exec implements the library's interface.
+func (n *notFalse) Exec(frame *interpreter.ExecutionFrame) ref.Val { return n.Eval(frame) }
 
 // Eval implements the library's interface.
 func (n *notFalse) Eval(vars interpreter.Activation) ref.Val {

@@ -151,6 +151,9 @@ func (p *path) find(vars interpreter.Activation) (v any, optional bool, f found)
 	return v, optional, present
 }
 
+// Exec implements the library's interface.
+func (p *path) Exec(frame *interpreter.ExecutionFrame) ref.Val { return p.Eval(frame) }
+
 // Eval implements the library's interface.
 func (p *path) Eval(vars interpreter.Activation) ref.Val {
 	v, optional, f := p.find(vars)
@@ -186,6 +189,9 @@ type test struct {
 	interpreter.InterpretableAttribute
 	of *path
 }
+
+// Exec implements the library's interface.
+func (t *test) Exec(frame *interpreter.ExecutionFrame) ref.Val { return t.Eval(frame) }
 
 // Eval implements the library's interface.
 func (t *test) Eval(vars interpreter.Activation) ref.Val {

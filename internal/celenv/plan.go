@@ -72,7 +72,6 @@ func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int,
 	attributes := interpreter.NewAttributeFactory(env.Container, values, types)
 	i := interpreter.NewInterpreter(p.functions, env.Container, types, values, attributes)
 	return i.NewInterpretable(in.checked,
-		interpreter.InterruptableEval(),
 		interpreter.Optimize(),
 		interpreter.CustomDecorator(checks),
 	)

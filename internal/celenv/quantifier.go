@@ -102,6 +102,9 @@ func (in *planning) quantified(parts map[int64]int, next interpreter.Interpretab
 	}
 }
 
+// Exec implements the library's interface.
+func (q *quantifier) Exec(frame *interpreter.ExecutionFrame) ref.Val { return q.Eval(frame) }
+
 // Eval implements the library's interface.
 func (q *quantifier) Eval(vars interpreter.Activation) ref.Val {
 	e := evaluationOf(vars)
@@ -117,8 +120,13 @@ func (q *quantifier) Eval(vars interpreter.Activation) ref.Val {
 		s = &element{}
 	}
 	e.scopes = s.next
-	*s = element{around: vars, of: q, accu: !q.decisive}
+	frame, err := interpreter.NewExecutionFrame(s)
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	*s = element{around: vars, of: q, accu: !q.decisive, frame: frame}
 	v := q.loop(e, s, over)
+	frame.Close()
 	*s = element{next: e.scopes}
 	e.scopes = s
 	return v
@@ -133,7 +141,7 @@ func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
 			}
 			s.value = natively.NativeToValue(v)
 			if !q.iterate(e, s) {
-				return types.NewErr("operation interrupted")
+				return types.NewErr(textInterrupted)
 			}
 		}
 		return s.accu
@@ -147,7 +155,7 @@ func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
 			break
 		}
 		if !q.iterate(e, s) {
-			return types.NewErr("operation interrupted")
+			return types.NewErr(textInterrupted)
 		}
 	}
 	return s.accu
@@ -155,9 +163,12 @@ func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
 
 // iterate evaluates the predicate for an element. It returns false if the evaluation was interrupted.
 func (q *quantifier) iterate(e *Evaluation, s *element) bool {
+	if e.ended() || e.over {
+		return false
+	}
 	e.spend(int64(q.parts))
 	e.take(q.parts)
-	v := q.holds.Eval(s)
+	v := q.holds.Eval(s.frame)
 	b, isBool := v.(types.Bool)
 	_, undecided := s.accu.(types.Bool)
 	switch {
@@ -177,6 +188,7 @@ func (q *quantifier) iterate(e *Evaluation, s *element) bool {
 // element is the scope of the predicate.
 type element struct {
 	around interpreter.Activation
+	frame  *interpreter.ExecutionFrame // of this scope, for the parts of the predicate
 	of     *quantifier
 	value  ref.Val
 	accu   ref.Val

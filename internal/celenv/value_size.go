@@ -32,6 +32,9 @@ type limitedConstructor struct {
 	at node
 }
 
+// Exec implements the library's interface.
+func (w limitedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val { return w.Eval(frame) }
+
 func (w limitedConstructor) Eval(vars interpreter.Activation) ref.Val {
 	v := w.InterpretableConstructor.Eval(vars)
 	if isStruct(v) {

@@ -87,7 +87,6 @@ func TestFinish(t *testing.T) {
 		take(c, u)
 		e := c.policies[key(u)]
 		for _, out := range outs {
-			e.running, c.busy = true, 1
 			c.finish(e, out, now)
 		}
 		return fmt.Sprint(c.due(e).Format("15:04:05"), " ", seen.requeued, seen.dropped)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -21,9 +22,9 @@ import (
 // Annotations of cleanup policies.
 const (
 	// PreviewAnnotation, if true, makes runs list the objects that they would delete.
-	PreviewAnnotation = "ephor.dev/cleanup-preview"
+	PreviewAnnotation = names.Domain + "cleanup-preview"
 	// ClaimAnnotation records which replica began a run, and for which time of the schedule.
-	ClaimAnnotation = "ephor.dev/cleanup-run"
+	ClaimAnnotation = names.Domain + "cleanup-run"
 )
 
 // Previews reports whether a policy with these annotations only lists objects. Every value except false counts as true, so that a

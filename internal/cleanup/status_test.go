@@ -6,7 +6,6 @@ import (
 	"errors"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,10 +184,10 @@ func TestLookAtRights(t *testing.T) {
 	ctl.Client = store
 	take(ctl, u)
 	e := ctl.policies[key(u)]
-	var begun sync.WaitGroup
 	e.last = now // it is not due
-	ctl.start(t.Context(), &begun)
-	begun.Wait()
+	if _, err := ctl.Reconcile(t.Context(), key(u)); err != nil {
+		t.Fatal(err)
+	}
 	if got := summary(t, store.written.body); !strings.HasPrefix(got, "ready=false RBACPermissionsGranted=False:Policy is not ready for deletion, ") {
 		t.Errorf("the status of a new policy says %q", got)
 	}
@@ -199,7 +198,6 @@ func TestLookAtRights(t *testing.T) {
 			return outcome{}, "not yet"
 		}
 		out = ctl.checkRights(t.Context(), e, u)
-		e.running, ctl.busy = true, 1
 		ctl.finish(e, out, now)
 		return out, e.check.Sub(now).String()
 	}

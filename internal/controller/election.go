@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"ephor.invalid/ephor/internal/names"
 )
 
 // Election elects the only process that leads.
@@ -147,7 +149,7 @@ func (a *attempt) Identity() string { return a.Election.Identity }
 
 // LeaderLabel on a Lease marks that Ephor wrote its holder. Kyverno's controllers use the same Leases and do not change the label, so it
 // then does not match their names.
-const LeaderLabel = "ephor.dev/leader"
+const LeaderLabel = names.Domain + "leader"
 
 // leaderMark returns the value of LeaderLabel for a holder, whose name may be too long for a label.
 func leaderMark(identity string) string {

@@ -73,8 +73,9 @@ type Reflector[T metav1.Object] struct {
 	// Options select objects; Limit is the number of objects in one page, 0 for 500.
 	Options metav1.ListOptions
 	Sink    Sink[T]
-	// Key returns the key to add for an object; nil to add none.
-	Key func(T) string
+	// Key returns the key to add for an object; nil to add none. The keys After are added after each list.
+	Key   func(T) string
+	After []string
 	// Pause bounds the pauses after failures and after watches that end at once.
 	Pause Pause
 }
@@ -136,7 +137,7 @@ func (r *Reflector[T]) run(ctx context.Context, add func(key string)) {
 	pause := r.Pause
 	for ctx.Err() == nil {
 		options := r.Options
-		version, err := r.list(ctx, options, seen)
+		version, err := r.list(ctx, options, seen, add)
 		if err == nil {
 			options.ResourceVersion = version
 			_, err = Watch(ctx, options, r.From.WatchWithContext, &pause, func(e watch.Event) error {
@@ -175,7 +176,7 @@ func (r *Reflector[T]) changed(o T, add func(key string)) {
 }
 
 // list hands over all objects, and returns the version from which to watch them.
-func (r *Reflector[T]) list(ctx context.Context, options metav1.ListOptions, seen func(T) error) (string, error) {
+func (r *Reflector[T]) list(ctx context.Context, options metav1.ListOptions, seen func(T) error, add func(key string)) (string, error) {
 	if options.Limit == 0 {
 		options.Limit = pageSize
 	}
@@ -204,6 +205,11 @@ func (r *Reflector[T]) list(ctx context.Context, options metav1.ListOptions, see
 	}
 	if r.Sink.Listed != nil {
 		err = r.Sink.Listed(version)
+	}
+	for _, key := range r.After {
+		if add != nil && err == nil {
+			add(key)
+		}
 	}
 	return version, err
 }

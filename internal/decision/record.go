@@ -3,11 +3,12 @@ package decision
 import (
 	"time"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // Schema names the version of the schema. Fields may be added to a version; none is removed or changes its meaning.
-const Schema = "ephor.dev/decision/v1"
+const Schema = names.Domain + "decision/v1"
 
 // Record is one decided review. Names with dots are those of OpenTelemetry's semantic conventions.
 type Record struct {

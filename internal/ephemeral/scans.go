@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"ephor.invalid/ephor/internal/names"
 )
 
 // ScannedAnnotation is the annotation on the reports controller's Lease that lists the kinds that its scans evaluate, in
 // the form of Scans.String.
-const ScannedAnnotation = "ephor.dev/scanned-kinds"
+const ScannedAnnotation = names.Domain + "scanned-kinds"
 
 // maxScanned bounds the annotation in bytes. Results for kinds that exceed it are sent, which is always safe.
 const maxScanned = 32 << 10

@@ -16,12 +16,13 @@ import (
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/seal"
 )
 
 // SealAnnotation holds the proof that a controller of Ephor wrote the report in this form: the time, in seconds since 1970, a
 // space, and a seal of package seal.
-const SealAnnotation = "ephor.dev/report-seal"
+const SealAnnotation = names.Domain + "report-seal"
 
 // sealDomain is the domain of the seals.
 const sealDomain = "ephemeral-report"

@@ -8,11 +8,12 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // Annotation marks the configurations whose webhooks temporarily fail open; its value is a note in JSON.
-const Annotation = "ephor.dev/failing-open"
+const Annotation = names.Domain + "failing-open"
 
 // note records what failClosed must restore.
 type note struct {

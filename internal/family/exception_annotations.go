@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // exceptionDomain begins the annotations of exceptions that Kyverno does not have. It ignores them.
-const exceptionDomain = "exceptions.ephor.dev/"
+const exceptionDomain = names.Exceptions
 
 // The annotations of exceptions.
 const (

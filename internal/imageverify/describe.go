@@ -24,9 +24,9 @@ func Describe(a *world.Attestor) string {
 	case a.Key != nil:
 		out = describeKey(a.Key)
 	case a.Certificate != nil && a.Certificate.Certificate != "":
-		out = "the certificate " + names(a.Certificate.Certificate)
+		out = "the certificate " + subjects(a.Certificate.Certificate)
 	case a.Certificate != nil:
-		out = "a certificate below " + names(a.Certificate.Chain)
+		out = "a certificate below " + subjects(a.Certificate.Chain)
 	case a.Keyless != nil:
 		out = describeIdentities(a.Keyless)
 	default:
@@ -53,8 +53,8 @@ func describeKey(k *world.KeyAttestor) string {
 	return "the key " + certificate.Fingerprint(block.Bytes)
 }
 
-// names returns the subjects of certificates, in PEM or in base64 of PEM.
-func names(text string) string {
+// subjects returns the subjects of certificates, in PEM or in base64 of PEM.
+func subjects(text string) string {
 	if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); err == nil {
 		text = string(decoded)
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strconv"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -14,7 +15,7 @@ import (
 const (
 	annotationVerified = "kyverno.io/verify-images"
 	annotationScoped   = "kyverno.io/verify-images-scoped"
-	annotationSeal     = "ephor.dev/verified-images"
+	annotationSeal     = names.Domain + "verified-images"
 )
 
 // sealDomain is the domain of the seals of records.

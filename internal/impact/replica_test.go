@@ -305,7 +305,7 @@ func (a *apiServer) selects(w *admissionregistrationv1.ValidatingWebhook, q *adm
 		matcher = matchconditions.NewMatcher(conditionCompiler.CompileCondition(accessors, celplugin.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions), &fail, "webhook", "x", "y")
 		a.matchers[key] = matcher
 	}
-	got := matcher.Match(a.t.Context(), &apiadmission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: attributes.GetObject(), VersionedOldObject: attributes.GetOldObject()}, nil, nil)
+	got := matcher.Match(a.t.Context(), &apiadmission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: apiadmission.NewLazyObject(attributes.GetObject()), VersionedOldObject: apiadmission.NewLazyObject(attributes.GetOldObject())}, nil, nil)
 	return got.Matches, got.Error
 }
 

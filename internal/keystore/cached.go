@@ -2,9 +2,10 @@ package keystore
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"time"
 
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/seal"
 )
 
@@ -23,7 +24,7 @@ type Cached struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	mu    sync.Mutex
+	lock  lock.Lock
 	ring  *seal.Keyring
 	tried time.Time // when the Secret was last read
 }
@@ -35,8 +36,11 @@ func (c *Cached) Ring(ctx context.Context) (*seal.Keyring, error) { return c.get
 func (c *Cached) Fresh(ctx context.Context) (*seal.Keyring, error) { return c.get(ctx, soonest) }
 
 func (c *Cached) get(ctx context.Context, age time.Duration) (*seal.Keyring, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	unlock, err := c.lock.Lock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the keys: %w", err)
+	}
+	defer unlock()
 	now := c.Now()
 	if c.ring != nil && now.Sub(c.tried) < age {
 		return c.ring, nil

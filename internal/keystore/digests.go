@@ -2,9 +2,9 @@ package keystore
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/seal"
 )
 
@@ -12,7 +12,7 @@ import (
 type Digests struct {
 	keys *Cached
 
-	mu     sync.Mutex
+	lock   lock.Lock
 	failed time.Time    // when the last attempt to read the keys failed
 	summer *seal.Summer // of the key that was used last
 }
@@ -23,8 +23,11 @@ func NewDigests(keys *Cached) *Digests { return &Digests{keys: keys} }
 // Digest returns 16 bytes that the current key computes from a text in a domain; ok is false while there is no key. After a failed read of
 // the Secret, Digest waits some seconds before the next attempt, since each record has several digests.
 func (d *Digests) Digest(ctx context.Context, domain, text string) (out [16]byte, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	unlock, err := d.lock.Lock(ctx)
+	if err != nil {
+		return out, false
+	}
+	defer unlock()
 	now := d.keys.Now()
 	if !d.failed.IsZero() && now.Sub(d.failed) < soonest {
 		return out, false

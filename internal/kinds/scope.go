@@ -46,7 +46,7 @@ func ClusterScoped(apiVersion, kind string) bool {
 }
 
 // kubernetesGroups are the API groups of Kubernetes itself that are not in clusterScoped.
-var kubernetesGroups = []string{"apps", "autoscaling", "batch", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "extensions"}
+var kubernetesGroups = []string{"apps", "autoscaling", "batch", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "extensions", "lifecycle.k8s.io"}
 
 // KubernetesGroup reports whether the API group is one of Kubernetes itself; "" is the core group.
 func KubernetesGroup(group string) bool {

@@ -7,11 +7,12 @@ import (
 	"io"
 	"strings"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/seal"
 )
 
 // Annotation holds the mark of a generated object.
-const Annotation = "ephor.dev/generated"
+const Annotation = names.Domain + "generated"
 
 // domain is the domain of the seals of marks.
 const domain = "generated"

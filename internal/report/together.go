@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/names"
 )
 
 // Rule identifies the rule of a stored result.
@@ -16,7 +17,7 @@ type Rule struct {
 }
 
 // TargetProperty is a property of the results for the targets of work, whatever its value.
-const TargetProperty = "ephor.dev/target"
+const TargetProperty = names.Domain + "target"
 
 // RuleOf returns the rule of the result.
 func RuleOf(r *policyreport.Result) Rule {

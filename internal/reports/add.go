@@ -18,7 +18,11 @@ func (w *Writer) Add(ctx context.Context, r *report.Resource, results []policyre
 	if r.UID == "" || len(results) == 0 {
 		return false, nil
 	}
-	defer w.alone(r.UID)()
+	done, err := w.alone(ctx, r.UID)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	st := w.begin(r)
 	defer func() { w.end(r.UID, st) }()
 	return w.retryConflicts(st, func() (bool, error) { return w.add(ctx, r, results, st) })

@@ -60,8 +60,12 @@ func (w *Writer) forgetContent(uid string) {
 
 // reduce keeps only the results of other processes in a report.
 func (w *Writer) reduce(ctx context.Context, r *report.Resource, evaluated *report.Evaluated) error {
-	defer w.alone(r.UID)()
-	_, err := w.put(ctx, r, nil, evaluated)
+	done, err := w.alone(ctx, r.UID)
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, err = w.put(ctx, r, nil, evaluated)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 )
@@ -40,7 +41,7 @@ type Options struct {
 type Writer struct {
 	o Options
 	// resources are locks: one goroutine at a time writes about a resource.
-	resources [256]sync.Mutex
+	resources [256]lock.Lock
 
 	mu      sync.Mutex
 	known   map[string]*state // by UID of the resource, which is the name of the report
@@ -58,10 +59,8 @@ func New(o Options) *Writer {
 }
 
 // alone waits until no other goroutine writes about the resource; the caller calls done when it has finished.
-func (w *Writer) alone(uid string) (done func()) {
-	m := &w.resources[maphash.String(seed, uid)%uint64(len(w.resources))]
-	m.Lock()
-	return m.Unlock
+func (w *Writer) alone(ctx context.Context, uid string) (done func(), err error) {
+	return w.resources[maphash.String(seed, uid)%uint64(len(w.resources))].Lock(ctx)
 }
 
 // conflicts bounds the retries after conflicts with another writer.
@@ -75,7 +74,11 @@ func (w *Writer) Put(ctx context.Context, out policy.Outcome, evaluated report.E
 		return false, nil // the object cannot own a report
 	}
 	results := report.Results(w.o.Allowed.Keep(report.Entries(out, report.Options{Matched: true})), w.o.Now().Unix())
-	defer w.alone(resource.UID)()
+	done, err := w.alone(ctx, resource.UID)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	return w.put(ctx, resource, results, &evaluated)
 }
 

@@ -9,10 +9,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"ephor.invalid/ephor/internal/names"
 )
 
 // Label selects the Leases of the members of one controller; its value is the controller's name.
-const Label = "ephor.dev/ring"
+const Label = names.Domain + "ring"
 
 // Leases reads and writes the Leases of the namespace: coordinationv1.LeaseInterface of client-go. The client must not
 // throttle and not use a cache, so that a list shows everything that was written before the request.

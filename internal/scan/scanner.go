@@ -14,6 +14,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 	"ephor.invalid/ephor/internal/world"
@@ -283,7 +284,7 @@ func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 
 // RescanAnnotation requests another scan when its value changes: on a policy, a scan of the resources that it matches; on a Namespace, of
 // the resources in it.
-const RescanAnnotation = "ephor.dev/rescan"
+const RescanAnnotation = names.Domain + "rescan"
 
 // Rescan requests another evaluation of all resources in a namespace. It does not block.
 func (s *Scanner) Rescan(namespace string) {

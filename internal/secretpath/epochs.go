@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"ephor.invalid/ephor/internal/names"
 )
 
 // EpochsAnnotation holds the text of the Epochs, on the Secret with the key.
-const EpochsAnnotation = "ephor.dev/webhook-epochs"
+const EpochsAnnotation = names.Domain + "webhook-epochs"
 
 // Epochs are the epochs in use. They are stored beside the key and hold no secret.
 type Epochs struct {

@@ -3,10 +3,12 @@ package unlock
 import (
 	"fmt"
 	"time"
+
+	"ephor.invalid/ephor/internal/names"
 )
 
 // Annotation, on the main ConfigMap, holds the time (RFC 3339) until which no controller writes webhook configurations.
-const Annotation = "ephor.dev/unlocked-until"
+const Annotation = names.Domain + "unlocked-until"
 
 // Until reads the annotation; the zero time means that the cluster is not unlocked. An unreadable value is an error and does not unlock the
 // cluster, so a typing mistake does not disable policies.

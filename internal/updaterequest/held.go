@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // AnnotationHeld names the rules whose conditions held at admission, each with the version of its policy. The conditions read the content of a
 // Secret, which UpdateRequests do not hold, so they cannot be evaluated again.
-const AnnotationHeld = "ephor.dev/conditions-held"
+const AnnotationHeld = names.Domain + "conditions-held"
 
 // Hold notes that the conditions of a rule held.
 func Hold(u metav1.Object, p *policy.Program, rule string) {

@@ -8,11 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/names"
 )
 
 // LabelKey is the label of UpdateRequests for one trigger. Its value is the key by which replicas share the work, so that the
 // responsible replica can be found without reading the UpdateRequests.
-const LabelKey = "ephor.dev/work-key"
+const LabelKey = names.Domain + "work-key"
 
 // Key returns the key of the work for a policy and a trigger. It is the same for all rules of the policy, since they share one
 // UpdateRequest. It is short enough for a label.

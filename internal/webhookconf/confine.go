@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"ephor.invalid/ephor/internal/names"
 )
 
 // ConfinedCondition is the name of the match condition that limits a shared webhook: resources that only namespaced policies need are sent
 // only for their namespaces.
-const ConfinedCondition = "ephor.dev/namespaced-policies"
+const ConfinedCondition = names.Domain + "namespaced-policies"
 
 // maxSpaces is the maximum size of the part of an expression that distinguishes namespaces, in bytes. The API server accepts expressions
 // of up to 100,000 characters.

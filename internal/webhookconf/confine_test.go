@@ -100,7 +100,7 @@ func requestFor(operation policy.Operation, place, version, namespace, name stri
 	case namespace == "":
 		selected = nil // selectors are not evaluated
 	}
-	return &admission.VersionedAttributes{Attributes: a, VersionedKind: gvk, VersionedObject: o}, selected
+	return &admission.VersionedAttributes{Attributes: a, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(o)}, selected
 }
 
 // TestT4OtherNamespacesAreNotAsked: webhooks of namespaced policies are called only for their namespaces. Webhooks of cluster-wide

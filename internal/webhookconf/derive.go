@@ -5,11 +5,12 @@ import (
 	"strconv"
 	"strings"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // DerivedCondition is the name of the match condition that is derived from the policies of a webhook.
-const DerivedCondition = "ephor.dev/policies"
+const DerivedCondition = names.Domain + "policies"
 
 // The derived condition has at most maxTerms terms and maxDerived bytes, because the API server evaluates it for each request, and
 // denies the request if an expression costs too much. maxGroups is the maximum number of groups in a term, since each is compared with

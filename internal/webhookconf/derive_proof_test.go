@@ -422,7 +422,7 @@ func (g *generator) review() review {
 	}
 	return review{
 		text:       text,
-		attributes: &admission.VersionedAttributes{Attributes: attributes, VersionedObject: newObject, VersionedOldObject: oldObject, VersionedKind: sent},
+		attributes: &admission.VersionedAttributes{Attributes: attributes, VersionedObject: admission.NewLazyObject(newObject), VersionedOldObject: admission.NewLazyObject(oldObject), VersionedKind: sent},
 		request: func() *policy.Request {
 			return &policy.Request{
 				Origin: policy.FromAdmission, Operation: op, GVK: gvk, RequestGVK: sent, GVR: gvr, Subresource: s.sub, Namespace: namespace, Name: name,

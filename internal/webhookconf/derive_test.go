@@ -156,10 +156,10 @@ func reviewOf(object, old *unstructured.Unstructured) *admission.VersionedAttrib
 		schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", admission.Update, nil, false, &user.DefaultInfo{Name: "u"})
 	out := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind()}
 	if object != nil {
-		out.VersionedObject = object
+		out.VersionedObject = admission.NewLazyObject(object)
 	}
 	if old != nil {
-		out.VersionedOldObject = old
+		out.VersionedOldObject = admission.NewLazyObject(old)
 	}
 	return out
 }
@@ -173,7 +173,7 @@ func BenchmarkCondition(b *testing.B) {
 	}
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	a := admission.NewAttributesRecord(pod, nil, gvk, "x", "a", schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "", admission.Create, nil, false, &user.DefaultInfo{Name: "u"})
-	r := &admission.VersionedAttributes{Attributes: a, VersionedObject: pod, VersionedKind: gvk}
+	r := &admission.VersionedAttributes{Attributes: a, VersionedObject: admission.NewLazyObject(pod), VersionedKind: gvk}
 	for _, c := range []struct{ name, expression string }{
 		{"operations", `request.operation in ["CONNECT", "CREATE", "UPDATE"]`},
 		{"labels", labelsPrelude + `("app" in labels && labels["app"] == "web"))`},

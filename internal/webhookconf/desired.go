@@ -13,6 +13,7 @@ import (
 
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 )
@@ -358,7 +359,7 @@ func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Prog
 }
 
 // staticAnnotation marks resource configurations that cover all resources, and that we do not update after their creation.
-const staticAnnotation = "ephor.dev/static"
+const staticAnnotation = names.Domain + "static"
 
 // everything adds the webhooks for all requests, one for each failurePolicy.
 func (b *builder) everything() {

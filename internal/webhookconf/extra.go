@@ -9,6 +9,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -19,7 +20,7 @@ import (
 var namespaces = place{group: "", version: "v1", resource: "namespaces", scope: string(admissionv1.AllScopes)}
 
 // NamelessCondition is the name of the match condition that selects Namespaces whose name label differs from their name.
-const NamelessCondition = "ephor.dev/nameless-namespaces"
+const NamelessCondition = names.Domain + "nameless-namespaces"
 
 // nameless returns the webhook for Namespaces for which a namespaceSelector gives a wrong result. While a Namespace with generateName is
 // created, its name label may have any value that its author sets. The API server sets name and label before validation, so only mutating

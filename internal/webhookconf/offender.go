@@ -189,7 +189,7 @@ func suspects(c Configurations, r rejection, named bool) (out []*policy.Program,
 	seen := map[*policy.Program]bool{}
 	single = true
 	for i := range webhooksOf(r.want) {
-		if named && !names(r.answer, i) {
+		if named && !mentions(r.answer, i) {
 			continue
 		}
 		programs := serving(c, r, i)
@@ -204,8 +204,8 @@ func suspects(c Configurations, r rejection, named bool) (out []*policy.Program,
 	return out, single
 }
 
-// names reports whether an answer names the webhook with the index as a cause.
-func names(answer metav1.Status, index int) bool {
+// mentions reports whether an answer names the webhook with the index as a cause.
+func mentions(answer metav1.Status, index int) bool {
 	if answer.Details == nil {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/names"
 )
 
 // Reserved are resources that wildcards in kind selectors do not include: a policy that matches them must name their kind.
@@ -64,7 +65,7 @@ func withGroups(kinds family.Kinds, table []Reserved) []Reserved {
 }
 
 // ReservedCondition is the name of the match condition that excludes reserved resources from webhooks with wildcards.
-const ReservedCondition = "ephor.dev/not-by-wildcard"
+const ReservedCondition = names.Domain + "not-by-wildcard"
 
 // ownObjects are cluster-wide objects of the installation, by name: its roles and CustomResourceDefinitions. Users must be able to change
 // and remove them while no replica answers.

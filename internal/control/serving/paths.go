@@ -19,6 +19,7 @@ import (
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/secretpath"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
@@ -27,7 +28,7 @@ import (
 const (
 	epochsAnnotation = secretpath.EpochsAnnotation
 	// rotateAnnotation requests a new epoch. Its value is the ID of the current epoch, or rotateNow.
-	rotateAnnotation = "ephor.dev/rotate"
+	rotateAnnotation = names.Domain + "rotate"
 	rotateNow        = "now"
 )
 

@@ -7,6 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"ephor.invalid/ephor/internal/constraint"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -16,7 +17,7 @@ import (
 // unless its author lists them or sets SubresourcesAnnotation.
 
 // SubresourcesAnnotation on a policy, with the value false, limits the policy to the resources that its rules list.
-const SubresourcesAnnotation = "ephor.dev/pod-subresources"
+const SubresourcesAnnotation = names.Domain + "pod-subresources"
 
 // podSubresources are the subresources that change the containers of a Pod.
 var podSubresources = []string{"ephemeralcontainers", "resize"}

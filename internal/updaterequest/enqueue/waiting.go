@@ -158,16 +158,18 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 // retry writes one waiting UpdateRequest. During the write it removes it from the waiting ones, so that a request for the same work waits
 // only for the lock of the name.
 func (w *Writer) retry(ctx context.Context, name string) error {
-	key := w.key(name)
-	key.Lock()
-	defer key.Unlock()
+	unlock, err := w.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	p := w.take(name)
 	if p == nil {
 		return nil // a request has written it meanwhile
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	err := w.write(ctx, p.object)
+	err = w.write(ctx, p.object)
 	switch {
 	case refused(err):
 		w.record(p.program, updaterequest.Reference(p.object.Spec.Resource), "its work is lost: "+err.Error())

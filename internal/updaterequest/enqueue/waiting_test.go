@@ -3,8 +3,12 @@ package enqueue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unsafe"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
@@ -69,4 +73,37 @@ func TestT24WaitingRequestsHoldNoReview(t *testing.T) {
 			t.Errorf("%d bytes are counted", x.bytes)
 		}
 	}
+}
+
+// silent is an API server that does not answer.
+type silent struct{ *store }
+
+func (silent) Create(ctx context.Context, _ *kyvernov2.UpdateRequest) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Requests for the same work do not wait for each other while the API server does not answer: each is answered in its own time, and keeps its
+// own work.
+func TestRequestsOfOneTriggerWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, _ := writer(&store{}, 1000)
+		w.API = silent{&store{}}
+		began := time.Now()
+		var running sync.WaitGroup
+		for i := range 5 {
+			running.Go(func() {
+				req := request(policy.Update, "u1")
+				req.UID = fmt.Sprint("review-", i)
+				w.Keep(t.Context(), req, generate(0))
+			})
+		}
+		running.Wait()
+		if took := time.Since(began); took > writeTime {
+			t.Errorf("the last of 5 requests waited %s, want at most %s", took, writeTime)
+		}
+		if w.Waiting() == 0 {
+			t.Error("no work waits")
+		}
+	})
 }

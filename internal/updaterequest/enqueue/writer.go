@@ -17,6 +17,7 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
@@ -80,7 +81,7 @@ func refused(err error) bool {
 type Writer struct {
 	Options
 	wake chan struct{}
-	keys [64]sync.Mutex // serializes the writes for a name
+	keys [64]lock.Lock // serialize the writes for a name
 	seed maphash.Seed
 	// failures counts the failures since nothing was waiting.
 	failures atomic.Uint64
@@ -157,19 +158,23 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 
 // keep writes one UpdateRequest, or adds it to the waiting ones. The returned error is for the requester.
 func (w *Writer) keep(ctx context.Context, p plan) error {
-	key := w.key(p.object.Name)
-	key.Lock()
-	if earlier := w.waitsFor(p.object.Name); earlier != nil && !mergeable(&earlier.Spec, &p.object.Spec) {
-		key.Unlock()
-		p.object = apart(p.object)
-		key = w.key(p.object.Name)
-		key.Lock()
+	unlock, err := w.lock(ctx, p.object.Name)
+	if err == nil {
+		if earlier := w.waitsFor(p.object.Name); earlier != nil && !mergeable(&earlier.Spec, &p.object.Spec) {
+			unlock()
+			p.object = apart(p.object)
+			unlock, err = w.lock(ctx, p.object.Name)
+		}
 	}
-	defer key.Unlock()
-	if earlier := w.take(p.object.Name); earlier != nil {
-		join(earlier.object, p.object)
+	if err == nil {
+		defer unlock()
+		if earlier := w.take(p.object.Name); earlier != nil {
+			join(earlier.object, p.object)
+		}
+		err = w.write(ctx, p.object)
+	} else {
+		p.object = alone(p.object) // another write decides what becomes of the name
 	}
-	err := w.write(ctx, p.object)
 	if err == nil {
 		if w.Observer != nil && w.Waiting() == 0 {
 			w.Observer.UpdateRequestsWaiting(0)
@@ -196,8 +201,13 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	return errors.New(text)
 }
 
-func (w *Writer) key(name string) *sync.Mutex {
-	return &w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))]
+// lock waits until no other goroutine writes the name, as long as ctx allows.
+func (w *Writer) lock(ctx context.Context, name string) (unlock func(), err error) {
+	unlock, err = w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))].Lock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for an earlier write of UpdateRequest %s: %w", name, err)
+	}
+	return unlock, nil
 }
 
 // write creates the UpdateRequest, or updates the existing one with the new work.
@@ -249,6 +259,13 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 func apart(u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
 	u = u.DeepCopy()
 	u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
+	return u
+}
+
+// alone returns the UpdateRequest under a name that no other request has.
+func alone(u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
+	u = u.DeepCopy()
+	u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.AdmissionRequest.UID))
 	return u
 }
 

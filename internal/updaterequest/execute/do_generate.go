@@ -258,7 +258,11 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 		}
 	}()
 	key := updaterequest.Key(t.u.Spec.Policy, trigger)
-	defer w.lock(key)()
+	unlock, err := w.lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return w.held(ctx, key, func(ctx context.Context) error {
 		object, err := t.reads.live(ctx, trigger)
 		if isGone(err) || err == nil && object.GetDeletionTimestamp() != nil {

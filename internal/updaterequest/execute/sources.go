@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
@@ -49,14 +50,14 @@ type knownSource struct {
 
 // looks are the checks of one source, which run one at a time. Calls during a check share the next check.
 type looks struct {
-	reading sync.Mutex
+	reading lock.Lock
 	next    *look
 	left    int // the number of checks that have not ended
 }
 
-// look is one check of a source.
+// look is one check of a source, by the first of its callers.
 type look struct {
-	done    chan struct{}
+	once    sync.Once
 	version string
 	err     error
 }
@@ -93,17 +94,13 @@ func (s *sources) forget(key policy.Source) {
 
 // version returns the resourceVersion of a source, from a read that started after the call.
 func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
-	mine := s.join(key)
-	select {
-	case <-mine.done:
-		return mine.version, mine.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	l, mine := s.join(key)
+	mine.once.Do(func() { s.look(ctx, key, l, mine) })
+	return mine.version, mine.err
 }
 
 // join returns the next check of a source. It starts when the running check ends.
-func (s *sources) join(key policy.Source) *look {
+func (s *sources) join(key policy.Source) (*looks, *look) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.looks[key]
@@ -112,26 +109,28 @@ func (s *sources) join(key policy.Source) *look {
 		s.looks[key] = l
 	}
 	if l.next == nil {
-		l.next = &look{done: make(chan struct{})}
+		l.next = &look{}
 		l.left++
-		go s.look(key, l, l.next)
 	}
-	return l.next
+	return l, l.next
 }
 
-func (s *sources) look(key policy.Source, l *looks, mine *look) {
-	l.reading.Lock()
-	defer l.reading.Unlock()
+// look reads the version for all callers that share the check, so it does not end with the context of one of them.
+func (s *sources) look(ctx context.Context, key policy.Source, l *looks, mine *look) {
+	ctx = context.WithoutCancel(ctx)
+	unlock, err := l.reading.Lock(ctx) // each check has its own time
+	if err == nil {
+		defer unlock()
+	}
 	s.mu.Lock()
 	l.next = nil // later calls wait for the next check
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
 	defer cancel()
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(key.APIVersion, key.Kind))
 	mine.err = s.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, o)
 	mine.version = o.ResourceVersion
-	close(mine.done)
 	s.mu.Lock()
 	if l.left--; l.left == 0 {
 		delete(s.looks, key)

@@ -124,21 +124,31 @@ func TestSharedReads(t *testing.T) {
 	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
 	cluster.set("1")
 	s := newSources(cluster, time.Now)
-	first := s.join(source)
+	versions := make(chan string)
+	look := func() {
+		version, err := s.version(t.Context(), source)
+		if err != nil {
+			t.Error(err)
+		}
+		versions <- version
+	}
+	go look()
 	<-cluster.began // the check is in progress
-	second := s.join(source)
+	_, second := s.join(source)
 	for range 50 {
-		if s.join(source) != second || second == first {
-			t.Fatal("a check is not shared, or an earlier one is")
+		if _, again := s.join(source); again != second {
+			t.Fatal("a check is not shared")
 		}
 	}
+	go look()
 	cluster.goOn <- struct{}{}
+	if v := <-versions; v != "1" {
+		t.Errorf("the first version is %q", v)
+	}
 	<-cluster.began
 	cluster.set("2")
 	cluster.goOn <- struct{}{}
-	<-first.done
-	<-second.done
-	if first.version != "1" || second.version != "2" {
-		t.Errorf("%q and %q, want 1 and 2", first.version, second.version)
+	if v := <-versions; v != "2" {
+		t.Errorf("the later version is %q", v)
 	}
 }

@@ -62,7 +62,11 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	if updaterequest.OfSource(t.u) {
 		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
 	}
-	defer w.lock(key)() // for a source, each trigger is locked separately
+	unlock, err := w.lock(ctx, key) // for a source, each trigger is locked separately
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	err = w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doTrigger) })
 	if other := (elsewhereError{}); errors.As(err, &other) && other.lapsed {
 		t.lapsed = append(t.lapsed, t.RuleContext)
@@ -138,8 +142,6 @@ func (w *Worker) doTrigger(ctx context.Context, t *task) error {
 }
 
 // lock serializes this process's work for a key, so that creations and deletions for one trigger cannot overtake each other.
-func (w *Worker) lock(key string) (unlock func()) {
-	m := &w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))]
-	m.Lock()
-	return m.Unlock
+func (w *Worker) lock(ctx context.Context, key string) (unlock func(), err error) {
+	return w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))].Lock(ctx)
 }

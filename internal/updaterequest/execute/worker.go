@@ -18,6 +18,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/updaterequest"
@@ -100,7 +101,7 @@ const (
 type Worker struct {
 	WorkerOptions
 	seed maphash.Seed
-	keys [256]sync.Mutex // serializes the work for a policy and trigger
+	keys [256]lock.Lock // serializes the work for a policy and trigger
 
 	read    *reader
 	Planner *Planner

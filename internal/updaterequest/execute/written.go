@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
@@ -22,7 +23,7 @@ import (
 
 const (
 	// writtenAnnotation holds the digests of targets that were changed, in base64, after the generation of the UpdateRequest with their request.
-	writtenAnnotation = "ephor.dev/changed-targets"
+	writtenAnnotation = names.Domain + "changed-targets"
 	// maxWritten is the maximum number of digests in the annotation.
 	maxWritten = 10_000
 	// lastWrite limits the time for the annotation when this process ends.

@@ -21,94 +21,96 @@ import (
 // recountPause is the pause between two counts while the threshold is reached.
 const recountPause = time.Second
 
+// errWaits means that triggers wait until the threshold allows further UpdateRequests. The next call goes on with them.
+var errWaits = errors.New("as many UpdateRequests wait as the threshold allows")
+
 // batches collects triggers into UpdateRequests.
 type batches struct {
-	ctx      context.Context
 	f        *Follower
 	program  *policy.Program
 	rule     *policy.Rule
-	why      string // a part of the names
-	triggers []kyvernov2.ResourceSpec
+	why      string                   // a part of the names
+	triggers []kyvernov2.ResourceSpec // those without an UpdateRequest
 	seen     map[string]bool
 	written  int
-	delayed  bool
 	began    time.Time
+	complete bool // all triggers were found
+	delayed  bool // the threshold was reached
 }
 
-func (b *batches) add(t kyvernov2.ResourceSpec) error {
-	if b.seen == nil {
-		b.seen = map[string]bool{}
-	}
-	key := string(t.UID)
-	if key == "" {
-		key = updaterequest.Text(t)
-	}
-	if b.seen[key] {
-		return nil
-	}
-	if len(b.triggers) >= updaterequest.Batch { // an earlier attempt could not write them
-		if err := b.flush(); err != nil {
-			return err
-		}
-	}
-	b.seen[key] = true
-	b.triggers = append(b.triggers, t)
-	if len(b.triggers) < updaterequest.Batch {
-		return nil
-	}
-	return b.flush()
-}
+// existing is the reason of work for existing objects.
+const existing = "existing"
 
-// flush writes one UpdateRequest as soon as the threshold allows it.
-func (b *batches) flush() error {
-	if len(b.triggers) == 0 {
-		return nil
-	}
-	if err := b.room(); err != nil {
-		return err
-	}
-	rules := make([]kyvernov2.RuleContext, len(b.triggers))
-	for i, t := range b.triggers {
-		rules[i] = kyvernov2.RuleContext{Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize}
-	}
-	if err := b.write(rules, []string{b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)}); err != nil {
-		return err
-	}
-	b.written++
-	b.triggers = nil
-	return nil
-}
-
-// round identifies a round for the existing objects of a rule.
+// round identifies the work for one rule in one version of its policy.
 type round struct {
 	id         catalog.ID
 	uid        string
 	generation int64
-	rule       string
+	rule, why  string
 }
 
-// begin returns the batches of a round. A round that failed goes on with the triggers that have no UpdateRequest yet, because the work of the
-// others may be done, and must not be done twice.
-func (f *Follower) begin(ctx context.Context, p *policy.Program, r *policy.Rule) *batches {
-	this, now := round{catalog.IDOf(p), p.UID, p.Generation, r.Name}, f.Now()
+// begin returns the batches of a round. A round that failed or waits goes on with the triggers that have no UpdateRequest yet, because the
+// work of the others may be done, and must not be done twice.
+func (f *Follower) begin(p *policy.Program, r *policy.Rule, why string) *batches {
+	this, now := round{catalog.IDOf(p), p.UID, p.Generation, r.Name, why}, f.Now()
 	b := f.unfinished[this]
-	if b == nil || now.Sub(b.began) >= f.Every {
-		b = &batches{f: f, why: "existing", began: now}
+	if b == nil || now.Sub(b.began) >= f.Every && len(b.triggers) == 0 {
+		b = &batches{f: f, why: why, began: now}
 	}
 	if f.unfinished == nil {
 		f.unfinished = map[round]*batches{}
 	}
 	f.unfinished[this] = b
-	b.ctx, b.program, b.rule, b.delayed = ctx, p, r, false
+	b.program, b.rule = p, r
 	return b
+}
+
+// add adds a trigger. It writes the triggers when there are enough for an UpdateRequest.
+func (b *batches) add(ctx context.Context, t kyvernov2.ResourceSpec) error {
+	if b.seen == nil {
+		b.seen = map[string]bool{}
+	}
+	key := updaterequest.TriggerID(t)
+	if b.seen[key] {
+		return nil
+	}
+	b.seen[key] = true
+	b.triggers = append(b.triggers, t)
+	if len(b.triggers) < updaterequest.Batch || b.delayed {
+		return nil
+	}
+	if err := b.flush(ctx, updaterequest.Batch); !errors.Is(err, errWaits) {
+		return err
+	}
+	return nil
+}
+
+// flush writes the triggers while there are at least so many of them, as far as the threshold allows it. If it does not, it returns errWaits.
+func (b *batches) flush(ctx context.Context, least int) error {
+	for len(b.triggers) >= least {
+		if err := b.room(ctx); err != nil {
+			return err
+		}
+		some := b.triggers[:min(len(b.triggers), updaterequest.Batch)]
+		rules := make([]kyvernov2.RuleContext, len(some))
+		for i, t := range some {
+			rules[i] = kyvernov2.RuleContext{Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize}
+		}
+		if err := b.write(ctx, rules, []string{b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)}); err != nil {
+			return err
+		}
+		b.written++
+		b.triggers = b.triggers[len(some):]
+	}
+	return nil
 }
 
 // write writes an UpdateRequest for the rules. It replaces one with the same name that has failed. If one with the same name still waits, it
 // writes another one for the triggers that are not in that one.
-func (b *batches) write(rules []kyvernov2.RuleContext, name []string) error {
+func (b *batches) write(ctx context.Context, rules []kyvernov2.RuleContext, name []string) error {
 	for range updaterequest.Attempts {
 		u := updaterequest.New(b.f.Namespace, b.program.Key(), updaterequest.Type(b.program.Identity(), b.rule), updaterequest.LabelValue(b.program.Name), rules, name...)
-		err := b.f.Client.Create(b.ctx, u)
+		err := b.f.Client.Create(ctx, u)
 		if err == nil {
 			return nil
 		}
@@ -116,13 +118,13 @@ func (b *batches) write(rules []kyvernov2.RuleContext, name []string) error {
 			return fmt.Errorf("write UpdateRequest: %w", err)
 		}
 		there := &kyvernov2.UpdateRequest{}
-		switch err := b.f.Client.Get(b.ctx, client.ObjectKeyFromObject(u), there); {
+		switch err := b.f.Client.Get(ctx, client.ObjectKeyFromObject(u), there); {
 		case apierrors.IsNotFound(err):
 			continue // it was executed meanwhile
 		case err != nil:
 			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, err)
 		case there.Status.State == kyvernov2.Failed:
-			err := b.f.Client.Delete(b.ctx, there, client.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion})
+			err := b.f.Client.Delete(ctx, there, client.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion})
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return fmt.Errorf("replace UpdateRequest %s: %w", u.Name, err)
 			}
@@ -140,39 +142,27 @@ func (b *batches) write(rules []kyvernov2.RuleContext, name []string) error {
 // errSuperseded ends the work for a policy that has changed in the meantime.
 var errSuperseded = errors.New("the policy was changed or deleted")
 
-// room waits until the number of UpdateRequests is below updateRequestThreshold. It reports the wait, and returns an error if the policy
-// changes.
-func (b *batches) room() error {
-	defer func() {
-		if b.delayed {
+// room returns errWaits while the number of UpdateRequests has reached updateRequestThreshold, and reports this once.
+func (b *batches) room(ctx context.Context) error {
+	err := b.f.full(ctx)
+	late := updaterequest.ThresholdError{}
+	if !errors.As(err, &late) {
+		if err == nil && b.delayed {
+			b.delayed = false
 			b.f.observe(0)
 		}
-	}()
-	for {
-		err := b.f.full(b.ctx)
-		late := updaterequest.ThresholdError{}
-		switch {
-		case !errors.As(err, &late):
-			return err
-		case !b.delayed:
-			b.delayed = true
-			b.f.Log.Warn("the work for existing objects is delayed", "policy", b.program.Key(), "rule", b.rule.Name, "reason", late)
-			b.f.Events.Record(event.Event{
-				Regarding: event.PolicyReference(b.program), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(b.rule),
-				Note: fmt.Sprintf("policy %s/%s error: its work is delayed: %v", b.program.Key(), b.rule.Name, late),
-			})
-		}
-		b.f.observe(1)
-		select {
-		case <-b.ctx.Done():
-			return b.ctx.Err()
-		case <-time.After(recountPause):
-		}
-		if b.f.Snapshot().Get(catalog.IDOf(b.program)) != b.program {
-			return errSuperseded
-		}
-		b.f.settleMeanwhile(b.ctx)
+		return err
 	}
+	if !b.delayed {
+		b.delayed = true
+		b.f.observe(1)
+		b.f.Log.Warn("the work for existing objects is delayed", "policy", b.program.Key(), "rule", b.rule.Name, "reason", late)
+		b.f.Events.Record(event.Event{
+			Regarding: event.PolicyReference(b.program), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(b.rule),
+			Note: fmt.Sprintf("policy %s/%s error: its work is delayed: %v", b.program.Key(), b.rule.Name, late),
+		})
+	}
+	return errWaits
 }
 
 // full returns a ThresholdError while the threshold is reached.

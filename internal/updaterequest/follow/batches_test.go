@@ -58,13 +58,13 @@ func TestBatchesOfTwoRounds(t *testing.T) {
 		f := s.follower()
 		round := func(names ...string) {
 			t.Helper()
-			b := &batches{f: f, program: s.policies["p"], rule: s.policies["p"].Rules[0], ctx: t.Context(), why: "existing"}
+			b := &batches{f: f, program: s.policies["p"], rule: s.policies["p"].Rules[0], why: existing}
 			for _, name := range names {
-				if err := b.add(kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name}); err != nil {
+				if err := b.add(t.Context(), kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := b.flush(); err != nil {
+			if err := b.flush(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -174,5 +174,66 @@ func TestRoundThatFails(t *testing.T) {
 		clear(work)
 		once(t, f)
 		counts("the next round", 2*n)
+	})
+}
+
+// A round whose UpdateRequests reach the threshold waits without listing its triggers again, and meanwhile the objects of deleted rules are
+// deleted. Each trigger gets work once.
+func TestRoundThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists, work := 0, map[string]int{}
+		s := newSite(t, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+				if _, content := l.(*unstructured.UnstructuredList); content {
+					lists++
+				}
+				return c.List(ctx, l, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if u, ok := o.(*kyvernov2.UpdateRequest); ok {
+					for _, r := range updaterequest.Rules(&u.Spec) {
+						work[r.Trigger.Name]++
+					}
+				}
+				return c.Create(ctx, o, opts...)
+			},
+		})
+		const n = 3*updaterequest.Batch + 1
+		for i := range n {
+			if err := s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("t", i), UID: types.UID(fmt.Sprint("t", i))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := s.follower()
+		f.Threshold, f.Rules = func() int { return 2 }, inNamespace{}
+		f.Made.Find = func(policy.Target) ([]schema.GroupVersionKind, error) {
+			return []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, nil
+		}
+		s.add("gone")
+		once(t, f)
+		s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{
+			Name: "a", Stage: policy.StageGenerate, Generation: &policy.Generation{Existing: true}, Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}},
+		}}})
+		listed := lists
+		if next := once(t, f); next != recountPause || len(work) != 2*updaterequest.Batch {
+			t.Errorf("%d triggers have work, and the next round is in %s", len(work), next)
+		}
+		s.make(t, "gone", "made")
+		s.remove("gone")
+		if next := once(t, f); next != recountPause || s.exists(t, "made") {
+			t.Errorf("the object of a deleted rule exists: %v, and the next round is in %s", s.exists(t, "made"), next)
+		}
+		if err := s.client.DeleteAllOf(t.Context(), &kyvernov2.UpdateRequest{}, client.InNamespace("ephor")); err != nil {
+			t.Fatal(err)
+		}
+		once(t, f)
+		for name, times := range work {
+			if times != 1 {
+				t.Errorf("%s has work %d times", name, times)
+			}
+		}
+		if len(work) != n || lists != listed+1 {
+			t.Errorf("%d triggers have work after %d lists", len(work), lists-listed)
+		}
 	})
 }

@@ -47,12 +47,11 @@ type Follower struct {
 	Observer  FollowerObserver
 	Log       *slog.Logger
 
-	// settled is the snapshot of policies in the last call of settle. settling is set while settle runs.
-	settled  *catalog.Snapshot
-	settling bool
+	// settled is the snapshot of policies in the last call of settle.
+	settled *catalog.Snapshot
 	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
-	// unfinished holds the batches of rounds that failed for a rule of the policy, and go on.
+	// unfinished holds the batches of rounds that failed or wait, and go on.
 	unfinished map[round]*batches
 	// again holds the rules whose objects were recently deleted, oldest first.
 	again []origin.Definition
@@ -87,7 +86,7 @@ type handled struct {
 
 // Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
-	err := f.settle(ctx)
+	waits, err := f.settle(ctx)
 	s, now := f.Snapshot(), f.Now()
 	if f.handled == nil {
 		f.handled = map[catalog.ID]handled{}
@@ -111,11 +110,17 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		switch failed := f.policy(ctx, p); {
 		case errors.Is(failed, errSuperseded):
 			return 0, err // the change has already triggered the next call
+		case failed == errWaits:
+			waits = true
+			continue
 		case failed != nil:
 			err = errors.Join(err, fmt.Errorf("policy %s: %w", p.Key(), failed))
 			continue
 		}
 		f.handled[id] = handled{p.UID, p.Generation, now}
+	}
+	if waits {
+		next = recountPause
 	}
 	if soon := f.nextCheck(); soon > 0 && (next <= 0 || soon < next) {
 		next = soon
@@ -131,42 +136,59 @@ func followed(r *policy.Rule) bool {
 // policy writes the UpdateRequests for the rules of a policy that is new, changed, or due.
 func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	var errs []error // joined, so that errors.Is finds errSuperseded
+	waits := false
 	for _, r := range p.Rules {
 		if !followed(r) {
 			continue
 		}
-		b := f.begin(ctx, p, r)
-		var err error
-		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
-			switch {
-			case r.AsksRequester():
-				f.leaveToRequests(p, r)
-			case r.WithoutTrigger:
-				err = b.add(kyvernov2.ResourceSpec{})
-			default:
-				err = f.existing(ctx, p, r, b)
-			}
-		}
-		if err == nil && r.Generation != nil && r.Generation.Synchronize {
-			var made []origin.Object
-			made, err = f.marked(ctx, p, r)
-			for _, t := range origin.Triggers(made) {
-				if err == nil && !origin.CopiesAll(r) {
-					err = b.add(t)
-				}
-			}
-		}
+		b := f.begin(p, r, existing)
+		err := f.triggers(ctx, p, r, b)
 		if err == nil {
-			err = b.flush()
+			err = b.flush(ctx, 1)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errWaits):
+			waits = true
+		case err != nil:
 			errs = append(errs, fmt.Errorf("rule %s: %w", r.Name, err))
 		}
 	}
-	if len(errs) == 0 {
-		maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == catalog.IDOf(p) })
+	switch {
+	case len(errs) > 0:
+		return errors.Join(errs...)
+	case waits:
+		return errWaits
 	}
-	return errors.Join(errs...)
+	maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == catalog.IDOf(p) && x.why == existing })
+	return nil
+}
+
+// triggers finds the triggers of a rule, unless an earlier call has found all of them.
+func (f *Follower) triggers(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) (err error) {
+	if b.complete {
+		return nil
+	}
+	if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
+		switch {
+		case r.AsksRequester():
+			f.leaveToRequests(p, r)
+		case r.WithoutTrigger:
+			err = b.add(ctx, kyvernov2.ResourceSpec{})
+		default:
+			err = f.existing(ctx, p, r, b)
+		}
+	}
+	if err == nil && r.Generation != nil && r.Generation.Synchronize {
+		var made []origin.Object
+		made, err = f.marked(ctx, p, r)
+		for _, t := range origin.Triggers(made) {
+			if err == nil && !origin.CopiesAll(r) {
+				err = b.add(ctx, t)
+			}
+		}
+	}
+	b.complete = err == nil
+	return err
 }
 
 // leaveToRequests reports that a rule depends on the requester, and is not executed for existing objects because these have no requester.
@@ -197,10 +219,7 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 			f.Log.Warn("an object was not marked, will retry", "policy", p.Key(), "rule", r.Name, "object", updaterequest.ObjectText(u), "error", err)
 		}
 	}
-	superseded := func() bool {
-		f.settleMeanwhile(ctx) // the loop may take long
-		return f.Snapshot().Get(catalog.IDOf(p)) != p
-	}
+	superseded := func() bool { return f.Snapshot() != f.settled } // the loop may take long, and first the next call deletes objects
 	for _, m := range all.Proved {
 		if mark.IsCurrent(ring, m.GetAnnotations()[mark.Annotation]) {
 			continue
@@ -273,7 +292,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			err := updaterequest.Each(ctx, f.Client, updaterequest.ListOf(gvk), &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
 				var mine bool
 				if mine, failed = own(u); failed == nil && !mine && u.GetDeletionTimestamp() == nil && f.Rules.Applies(ctx, p, r, u) {
-					failed = b.add(updaterequest.SpecOf(u))
+					failed = b.add(ctx, updaterequest.SpecOf(u))
 				}
 				return failed == nil && ctx.Err() == nil
 			})

@@ -45,15 +45,13 @@ func undone(known, today []origin.Definition, stays func(catalog.ID) bool) []und
 
 // settle deletes or releases the objects of rules that were deleted or now generate other objects, and writes the current rules to the
 // record, with the checks that are still to be done. If the work for a rule fails, its old entry stays in the record, and the next call
-// retries the work.
-func (f *Follower) settle(ctx context.Context) error {
-	f.settling = true
-	defer func() { f.settling = false }()
+// retries the work. waits reports that some of it waits for the threshold.
+func (f *Follower) settle(ctx context.Context) (waits bool, err error) {
 	f.settled = f.Snapshot()
 	today := origin.Definitions(f.settled)
 	known, err := f.Made.Record.LoadRules(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var errs []error
 	stays := func(id catalog.ID) bool { return f.settled.Get(id) != nil }
@@ -67,20 +65,22 @@ func (f *Follower) settle(ctx context.Context) error {
 			f.remember(x)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("objects of rule %s of policy %s: %w", x.Name, x.Policy, err))
-		today = slices.DeleteFunc(today, func(e origin.Definition) bool { return e.Rule().ID == x.Rule().ID && e.Name == x.Name })
+		if waits = waits || err == errWaits; err != errWaits {
+			errs = append(errs, fmt.Errorf("objects of rule %s of policy %s: %w", x.Name, x.Policy, err))
+		}
+		today = slices.DeleteFunc(today, func(e origin.Definition) bool { return e.Rule() == x.Rule() })
 		today = append(today, x.Definition)
 	}
 	if len(errs) == 0 {
 		f.forgetRules(ctx)
 	}
-	return errors.Join(append(errs, f.Made.Record.StoreRules(ctx, append(today, f.again...)))...)
+	return waits, errors.Join(append(errs, f.Made.Record.StoreRules(ctx, append(today, f.again...)))...)
 }
 
 // forgetRules removes deleted rules from the record of generated objects after their objects were handled.
 func (f *Follower) forgetRules(ctx context.Context) {
 	for _, r := range f.Made.Record.Rules() {
-		is := func(x origin.Definition) bool { return x.Rule().ID == r.ID && x.Name == r.Name }
+		is := func(x origin.Definition) bool { return x.Rule() == r }
 		exists := func(s *catalog.Snapshot) bool {
 			_, rule := updaterequest.FindRule(s, r.ID, r.Name)
 			return rule != nil
@@ -89,16 +89,6 @@ func (f *Follower) forgetRules(ctx context.Context) {
 			continue
 		}
 		f.Made.Record.Forget(r)
-	}
-}
-
-// settleMeanwhile calls settle while other work waits for the threshold, because deletions do not count towards it.
-func (f *Follower) settleMeanwhile(ctx context.Context) {
-	if f.settling || f.settled == f.Snapshot() {
-		return
-	}
-	if err := f.settle(ctx); err != nil && ctx.Err() == nil {
-		f.Log.Warn("objects of deleted rules still exist", "error", err)
 	}
 }
 
@@ -145,13 +135,13 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	})
 	if rule.Generation != nil && rule.Generation.Synchronize && !origin.CopiesAll(rule) {
 		// The triggers are collected first, since the labels that will be removed hold them.
-		b := &batches{f: f, program: now, rule: rule, ctx: ctx, why: "released"}
+		b := f.begin(now, rule, "released")
 		for _, t := range origin.Triggers(objects) {
-			if err := b.add(t); err != nil {
+			if err := b.add(ctx, t); err != nil {
 				return err
 			}
 		}
-		if err := b.flush(); err != nil {
+		if err := b.flush(ctx, 1); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,12 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -12,11 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
-	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
@@ -27,7 +28,7 @@ import (
 type Watcher struct {
 	Follower *Follower
 	// Resource lists and watches the metadata of a resource.
-	Resource func(schema.GroupVersionResource) metawatch.Resource
+	Resource func(schema.GroupVersionResource) Resource
 	// Wake makes the controller call Once again.
 	Wake func()
 	Log  *slog.Logger
@@ -35,10 +36,14 @@ type Watcher struct {
 	mu      sync.Mutex
 	watched map[schema.GroupVersionResource]*watched
 	pending map[change]pending
+	since   time.Time // of the first pending change
 	// last holds the time at which work was last written for a change, so that two writers that overwrite each other's changes do not use all
 	// the capacity.
 	last map[change]time.Time
 }
+
+// Resource lists and watches the metadata of a resource.
+type Resource = controller.Client[*metav1.PartialObjectMetadataList]
 
 // watched is one watched resource.
 type watched struct {
@@ -75,27 +80,25 @@ const (
 )
 
 // Once starts and stops watches, and writes the work for observed changes.
-func (w *Watcher) Once(ctx context.Context) (time.Duration, error) {
-	unknown := w.reconcile(ctx)
+func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
+	if w.reconcile(ctx) {
+		again = retryKinds
+	}
 	w.mu.Lock()
 	waits := len(w.pending) > 0
+	early := w.since.Add(quiet).Sub(w.Follower.Now())
 	w.mu.Unlock()
 	switch {
-	case !waits && unknown:
-		return retryKinds, nil
 	case !waits:
-		return 0, nil
-	}
-	select {
-	case <-ctx.Done():
-		return 0, nil
-	case <-time.After(quiet):
+		return again, nil
+	case early > 0:
+		return early, nil
 	}
 	next, err := w.flush(ctx)
-	if unknown && next == 0 {
-		next = retryKinds
+	if next > 0 {
+		again = next
 	}
-	return next, err
+	return again, err
 }
 
 // rule returns the rule of an entry if its objects are watched, and nil otherwise.
@@ -158,12 +161,13 @@ func (w *Watcher) reconcile(ctx context.Context) (unknown bool) {
 // follow follows one resource until ctx is done.
 func (w *Watcher) follow(ctx context.Context, gvr schema.GroupVersionResource, x *watched) {
 	w.Log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
-	metawatch.Follow(ctx, fromStart{w.Resource(gvr), func() { w.begin(x) }}, metav1.ListOptions{}, metawatch.Handler{
-		Seen:   func(o *metav1.PartialObjectMetadata) { w.see(x, string(o.UID), o.ResourceVersion) },
+	(&controller.Reflector[*metav1.PartialObjectMetadata]{From: controller.From(w.Resource(gvr)), Sink: controller.Sink[*metav1.PartialObjectMetadata]{
+		Begin:  func() { w.begin(x) },
+		Seen:   func(o *metav1.PartialObjectMetadata) error { w.see(x, string(o.UID), o.ResourceVersion); return nil },
 		Gone:   func(o *metav1.PartialObjectMetadata) { w.lose(string(o.UID)) },
-		Listed: func(map[types.NamespacedName]bool, string) { w.listed(x) },
+		Listed: func(string) error { w.listed(x); return nil },
 		Failed: func(err error, pause time.Duration) { w.failed(ctx, gvr, x, err, pause) },
-	})
+	}}).Run(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x.ended = true
@@ -240,20 +244,6 @@ func (w *Watcher) lose(uid string) {
 	}
 }
 
-// fromStart calls began before the first page of each list is read.
-type fromStart struct {
-	metawatch.Resource
-	began func()
-}
-
-// List implements metawatch.Resource.
-func (r fromStart) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	if o.Continue == "" {
-		r.began()
-	}
-	return r.Resource.List(ctx, o)
-}
-
 // begin notes which objects are in the record before a list. An object that is recorded during the list may be created after the list.
 func (w *Watcher) begin(x *watched) {
 	l := w.Follower.Made.Record
@@ -292,6 +282,9 @@ func (w *Watcher) listed(x *watched) {
 
 // wait queues a change.
 func (w *Watcher) wait(c change, why pending) {
+	if len(w.pending) == 0 {
+		w.since = w.Follower.Now()
+	}
 	w.pending[c] = why
 	w.Wake()
 }
@@ -327,20 +320,20 @@ func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
 		if rule == nil {
 			continue
 		}
-		if err := w.write(ctx, p, rule, changes, why); err != nil {
-			if errors.Is(err, errSuperseded) {
-				again = max(again, sameAgain)
-			} else {
-				errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
-			}
-			w.mu.Lock()
-			for _, c := range changes {
-				if _, newer := w.pending[c]; !newer {
-					w.pending[c] = why[c]
-				}
-			}
-			w.mu.Unlock()
+		left, err := w.write(ctx, p, rule, changes, why)
+		switch {
+		case errors.Is(err, errWaits):
+			again = max(again, sameAgain)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
 		}
+		w.mu.Lock()
+		for _, c := range left {
+			if _, newer := w.pending[c]; !newer {
+				w.pending[c] = why[c]
+			}
+		}
+		w.mu.Unlock()
 	}
 	return again, errors.Join(errs...)
 }
@@ -363,35 +356,41 @@ func (w *Watcher) current(c change, p pending) bool {
 	return true
 }
 
-// write writes the UpdateRequests of one rule.
-func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) error {
+// write writes the UpdateRequests of one rule. It returns the changes that have none yet.
+func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) (left []change, err error) {
 	f := w.Follower
-	unique := strconv.FormatInt(f.Now().UnixNano(), 36)
-	b := &batches{f: w.Follower, program: p, rule: r, ctx: ctx, why: "changed " + unique}
-	var gone []string
-	for _, c := range changes {
-		if c.source == (mark.Object{}) {
-			if err := b.add(updaterequest.SpecIn(c.trigger)); err != nil {
-				return err
+	b := &batches{f: f, program: p, rule: r, why: "changed " + strconv.FormatInt(f.Now().UnixNano(), 36)}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.source.UID, b.source.UID) }) // those of generated objects first
+	for len(changes) > 0 {
+		some := changes[:1]
+		if source := changes[0].source; source != (mark.Object{}) {
+			if err := b.room(ctx); err != nil {
+				return changes, err
 			}
-			if why[c].gone {
-				gone = append(gone, c.uid)
+			u := updaterequest.NewForSource(f.Namespace, p, r, updaterequest.SpecIn(source), why[changes[0]].gone, r.Name, source.UID, b.why)
+			if err := f.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+				return changes, fmt.Errorf("write UpdateRequest: %w", err)
 			}
-			continue
+		} else {
+			for n := range changes[:min(len(changes), updaterequest.Batch)] {
+				if changes[n].source != (mark.Object{}) {
+					break
+				}
+				some = changes[:n+1]
+				if err := b.add(ctx, updaterequest.SpecIn(changes[n].trigger)); err != nil {
+					return changes, err
+				}
+			}
+			if err := b.flush(ctx, 1); err != nil {
+				return changes, err
+			}
 		}
-		if err := b.room(); err != nil {
-			return err
+		for _, c := range some {
+			if why[c].gone && c.source == (mark.Object{}) {
+				f.Made.Record.Drop(c.uid) // only now, since the next leader finds the change by the record
+			}
 		}
-		u := updaterequest.NewForSource(f.Namespace, p, r, updaterequest.SpecIn(c.source), why[c].gone, r.Name, c.source.UID, unique)
-		if err := f.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("write UpdateRequest: %w", err)
-		}
+		changes = changes[len(some):]
 	}
-	if err := b.flush(); err != nil {
-		return err
-	}
-	for _, uid := range gone {
-		f.Made.Record.Drop(uid) // only now, since the next leader finds the change by the record
-	}
-	return nil
+	return nil, nil
 }

@@ -26,7 +26,6 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
-	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
@@ -55,8 +54,25 @@ func metadataOf(uid, version string) metav1.PartialObjectMetadata {
 	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o-" + uid, UID: types.UID(uid), ResourceVersion: version}}
 }
 
+// rounds calls Once until it has nothing more to do soon.
+func rounds(t *testing.T, ctx context.Context, w *Watcher) {
+	t.Helper()
+	for {
+		next, err := w.Once(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next == 0 || next > sameAgain {
+			return
+		}
+		time.Sleep(next)
+	}
+}
+
 // A change of a generated object or of its source creates work. Our own writes, and changes of objects that are not in the record, do not.
-func TestWatched(t *testing.T) {
+func TestWatched(t *testing.T) { synctest.Test(t, testWatched) }
+
+func testWatched(t *testing.T) {
 	const kind = "GeneratingPolicy"
 	rule := func(name string, g policy.Generation) *policy.Program {
 		return &policy.Program{Kind: kind, Name: name, UID: name, Rules: []*policy.Rule{{Name: name, Stage: policy.StageGenerate, Generation: &g}}}
@@ -105,15 +121,13 @@ func TestWatched(t *testing.T) {
 	secrets.objects = append(secrets.objects, metadataOf("s", "1"), metadataOf("s2", "1"))
 	w := &Watcher{
 		Follower: follower, Wake: fire, Log: slog.New(slog.DiscardHandler),
-		Resource: func(gvr schema.GroupVersionResource) metawatch.Resource {
-			return map[string]metawatch.Resource{"configmaps": maps, "secrets": secrets}[gvr.Resource]
+		Resource: func(gvr schema.GroupVersionResource) Resource {
+			return map[string]Resource{"configmaps": maps, "secrets": secrets}[gvr.Resource]
 		},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if _, err := w.Once(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rounds(t, ctx, w)
 	<-maps.listed
 	<-secrets.listed
 	changed := func(f func(runtime.Object), o metav1.PartialObjectMetadata) { f(&o) }
@@ -137,9 +151,7 @@ func TestWatched(t *testing.T) {
 		case <-late:
 			t.Fatalf("after a minute the work is\n%s", strings.Join(got, "\n"))
 		}
-		if _, err := w.Once(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rounds(t, ctx, w)
 		list := &kyvernov2.UpdateRequestList{}
 		if err := follower.Client.List(ctx, list); err != nil {
 			t.Fatal(err)
@@ -182,7 +194,7 @@ func (n *noting) List(ctx context.Context, o metav1.ListOptions) (*metav1.Partia
 }
 
 // watcherOf returns a Watcher of the ConfigMaps of a policy, and the function that records an object for it.
-func watcherOf(t *testing.T, s *site, maps metawatch.Resource) (w *Watcher, note func(trigger, uid, version string)) {
+func watcherOf(t *testing.T, s *site, maps Resource) (w *Watcher, note func(trigger, uid, version string)) {
 	t.Helper()
 	s.add("sync")
 	watched := *s.policies["sync"].Rules[0].Generation
@@ -192,7 +204,7 @@ func watcherOf(t *testing.T, s *site, maps metawatch.Resource) (w *Watcher, note
 	wake := make(chan struct{}, 100)
 	w = &Watcher{
 		Follower: f, Wake: func() { wake <- struct{}{} }, Log: slog.New(slog.DiscardHandler),
-		Resource: func(schema.GroupVersionResource) metawatch.Resource { return maps },
+		Resource: func(schema.GroupVersionResource) Resource { return maps },
 	}
 	return w, func(trigger, uid, version string) {
 		s.record.Note(origin.Entry{
@@ -213,13 +225,9 @@ func TestRecordedDuringAList(t *testing.T) {
 		note("deleted", "gone", "1")
 		maps.during = func() { note("new", "new", "2") }
 		ctx, stop := context.WithCancel(t.Context())
-		if _, err := w.Once(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rounds(t, ctx, w)
 		<-maps.listed
-		if _, err := w.Once(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rounds(t, ctx, w)
 		if got, want := s.requests(t), []string{" deleted"}; !slices.Equal(got, want) {
 			t.Errorf("the work is for %q, want %q", got, want)
 		}

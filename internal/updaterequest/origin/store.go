@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/mark"
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
 
@@ -32,7 +33,7 @@ const Shards = 8
 func Name(shard int) string { return "ephor-generated-" + strconv.Itoa(shard) }
 
 // RecordLabel and RecordValue are the label of the ConfigMaps that list the objects.
-const RecordLabel, RecordValue = "ephor.dev/record", "generated"
+const RecordLabel, RecordValue = names.Domain + "record", "generated"
 
 const (
 	contentKey = "objects.json.gz"

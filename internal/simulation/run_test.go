@@ -1,0 +1,519 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"ephor.invalid/ephor/internal/simulation/apiserver"
+)
+
+// run carries out a plan in a bubble of its own.
+func run(t *testing.T, p *plan) (out *result) {
+	out = &result{}
+	stuck := time.AfterFunc(realTime, func() {
+		text := make([]byte, 64<<20)
+		text = text[:runtime.Stack(text, true)]
+		name := filepath.Join(os.TempDir(), fmt.Sprintf("simulation-%d.txt", p.seed))
+		_ = os.WriteFile(name, text, 0o600)
+		panic(fmt.Sprintf("seed %d: the virtual time stands still, since a goroutine waits for something outside of it, such as a sync.Mutex that another one holds during a request; all goroutines are in %s", p.seed, name))
+	})
+	defer stuck.Stop()
+	synctest.Test(t, func(t *testing.T) { simulate(t, p, out) })
+	return out
+}
+
+// realTime is the time that a run may take on a busy machine.
+const realTime = time.Minute
+
+// result is what became of a plan.
+type result struct {
+	wrong []string
+	calls []apiserver.Call
+	log   []string
+	took  time.Duration // virtual time
+}
+
+// sim is a running plan.
+type sim struct {
+	*cluster
+	plan    *plan
+	random  *rand.Rand
+	active  []*fault
+	version int
+	busy    sync.WaitGroup
+}
+
+// fault is a fault that lasts.
+type fault struct {
+	action
+	until  time.Time
+	random *rand.Rand
+}
+
+// times of a run
+const (
+	settle   = 20 * time.Minute // after the last fault everything is as it should be within this time
+	look     = 10 * time.Second
+	mostRate = 60 // lists, or watches, of one source in a minute
+	// mostOfLeases is the same for Leases, which a ring lists every two seconds, and after failures every second.
+	mostOfLeases = 130
+)
+
+func simulate(t *testing.T, p *plan, out *result) {
+	ctx, end := context.WithCancel(t.Context())
+	began := time.Now()
+	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1))), plan: p, random: rand.New(rand.NewPCG(p.seed, 2))}
+	defer func() {
+		end()
+		s.close()
+		out.calls, out.log, out.took = s.server.Calls(), s.log.lines, time.Since(began)
+		s.cluster.mu.Lock()
+		out.wrong = append(out.wrong, s.wrong...)
+		s.cluster.mu.Unlock()
+	}()
+	s.server.Observed = s.observed
+	s.prepare()
+	s.server.Fault = s.fault
+	start := time.Now()
+	for _, a := range p.actions {
+		time.Sleep(time.Until(start.Add(a.at)))
+		s.busy.Go(func() { s.do(a) })
+	}
+	s.busy.Wait()
+	var problems []string
+	for deadline := time.Now().Add(settle); ; {
+		time.Sleep(look)
+		if problems = s.check(); len(problems) == 0 {
+			time.Sleep(look)
+			if problems = s.check(); len(problems) == 0 {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+	}
+	for _, text := range problems {
+		s.bad("after %s: %s", settle, text)
+	}
+	for _, b := range s.server.Rates() {
+		if most := mostRate; b.Requests > most && !strings.HasSuffix(b.Source, "/leases") || b.Requests > mostOfLeases {
+			s.bad("%s sent %d requests within a minute: %s", b.Client, b.Requests, b.Source)
+		}
+	}
+}
+
+// bad notes a broken invariant.
+func (s *sim) bad(format string, args ...any) {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	if text := fmt.Sprintf(format, args...); !slices.Contains(s.wrong, text) && len(s.wrong) < 20 {
+		s.wrong = append(s.wrong, text)
+	}
+}
+
+// prepare makes what exists before the first action, and starts the controllers.
+func (s *sim) prepare() {
+	for _, name := range []string{"a", "b", "c"} {
+		s.must(s.create(object("v1", "Namespace", "", name, nil, nil)))
+		s.must(s.create(configMap(name, "log", map[string]any{"kind": "log"}, map[string]any{"log": ""})))
+	}
+	s.must(s.create(configMap("a", "source", nil, map[string]any{"v": "0"})))
+	s.must(s.create(configMap("a", "made-x", map[string]any{"of": "a user"}, map[string]any{"mine": "yes"})))
+	for _, name := range []string{"admission", "background", "reports", "cleanup"} {
+		if n := s.plan.replicas[name]; n > 0 {
+			s.start(name, n)
+		}
+	}
+	if s.plan.replicas["admission"] > 0 {
+		s.eventually("admission is ready", func() error {
+			if len(s.server.Objects(validatingConfigurations)) == 0 {
+				return errors.New("there are no webhook configurations")
+			}
+			return nil
+		})
+	}
+	for _, name := range s.plan.policies {
+		for _, o := range objects(policies[name]) {
+			s.eventually("policy "+name, func() error { return s.apply(o) })
+			s.served(o)
+		}
+	}
+	time.Sleep(5 * time.Second)
+}
+
+var (
+	validatingConfigurations = schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}
+	mutatingConfigurations   = schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}
+	configMaps               = schema.GroupResource{Resource: "configmaps"}
+	leases                   = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	updateRequests           = schema.GroupResource{Group: "kyverno.io", Resource: "updaterequests"}
+	clusterPolicies          = schema.GroupResource{Group: "kyverno.io", Resource: "clusterpolicies"}
+	policyReports            = schema.GroupResource{Group: "wgpolicyk8s.io", Resource: "policyreports"}
+	allNamespaces            = schema.GroupResource{Resource: "namespaces"}
+)
+
+// served waits until admission evaluates a policy.
+func (s *sim) served(policy map[string]any) {
+	if s.plan.replicas["admission"] == 0 || policy["kind"] != "ClusterPolicy" {
+		return
+	}
+	name := meta(policy)["name"].(string)
+	s.eventually("policy "+name+" is ready", func() error {
+		o := s.server.Object(clusterPolicies, "", name)
+		if o == nil {
+			return nil // deleted meanwhile
+		}
+		status, _ := o["status"].(map[string]any)
+		if !strings.Contains(fmt.Sprint(status["conditions"]), "status:True") {
+			return fmt.Errorf("%v", status)
+		}
+		return nil
+	})
+}
+
+// eventually tries until it succeeds, for some minutes.
+func (s *sim) eventually(what string, try func() error) bool {
+	var err error
+	for range 120 {
+		if s.ctx.Err() != nil {
+			return false
+		}
+		if err = try(); err == nil {
+			return true
+		}
+		time.Sleep(2 * time.Second)
+	}
+	s.bad("%s: %v", what, err)
+	return false
+}
+
+func object(version, kind, namespace, name string, labels, data map[string]any) map[string]any {
+	m := map[string]any{"name": name}
+	if namespace != "" {
+		m["namespace"] = namespace
+	}
+	if labels != nil {
+		m["labels"] = labels
+	}
+	o := map[string]any{"apiVersion": version, "kind": kind, "metadata": m}
+	if data != nil {
+		o["data"] = data
+	}
+	return o
+}
+
+func configMap(namespace, name string, labels, data map[string]any) map[string]any {
+	return object("v1", "ConfigMap", namespace, name, labels, data)
+}
+
+func meta(o map[string]any) map[string]any {
+	m, _ := o["metadata"].(map[string]any)
+	return m
+}
+
+func text(o map[string]any, path ...string) string {
+	for _, p := range path[:len(path)-1] {
+		o, _ = o[p].(map[string]any)
+	}
+	t, _ := o[path[len(path)-1]].(string)
+	return t
+}
+
+// do carries out one action.
+func (s *sim) do(a action) {
+	ns := []string{"a", "b", "c"}[a.m%3]
+	name := fmt.Sprint("t", a.n)
+	user := func(what func() error) {
+		s.eventually(a.String(), func() error {
+			err := what()
+			if code := codeOf(err); code == http.StatusNotFound || code == http.StatusForbidden {
+				return nil // the namespace or the kind is gone
+			}
+			return err
+		})
+	}
+	s.log.line("user: %s", a)
+	s.cluster.mu.Lock()
+	s.version++
+	v := fmt.Sprint(s.version)
+	s.cluster.mu.Unlock()
+	switch a.what {
+	case "trigger":
+		user(func() error {
+			return s.apply(configMap(ns, name, map[string]any{"kind": "trigger"}, map[string]any{"v": v}))
+		})
+	case "untrigger":
+		user(func() error { return s.remove(configMap(ns, name, nil, nil)) })
+	case "relabel":
+		user(func() error {
+			return s.patch(configMap(ns, name, map[string]any{"kind": "other"}, nil))
+		})
+	case "tamper":
+		user(func() error {
+			return s.patch(configMap(ns, "made-"+name, nil, map[string]any{"v": "tampered"}))
+		})
+	case "discard":
+		user(func() error {
+			return s.remove(configMap(ns, "made-"+name, nil, nil))
+		})
+	case "discard-clone":
+		user(func() error { return s.remove(configMap(fmt.Sprint("n", a.n), "cloned", nil, nil)) })
+	case "appender":
+		user(func() error {
+			return s.apply(configMap(ns, fmt.Sprint("p", a.n), map[string]any{"kind": "appender"}, map[string]any{"v": v}))
+		})
+	case "log":
+		user(func() error {
+			return s.apply(configMap(ns, "log", nil, map[string]any{"other": v}))
+		})
+	case "source":
+		user(func() error { return s.apply(configMap("a", "source", nil, map[string]any{"v": v})) })
+	case "namespace":
+		user(func() error {
+			return s.apply(object("v1", "Namespace", "", fmt.Sprint("n", a.n), map[string]any{"clone": "yes"}, nil))
+		})
+	case "unnamespace":
+		user(func() error { return s.remove(object("v1", "Namespace", "", fmt.Sprint("n", a.n), nil, nil)) })
+	case "policy", "policy-labelled":
+		id := map[string]string{"policy": "copy", "policy-labelled": "labelled"}[a.what]
+		for _, o := range objects(policies[id]) {
+			meta(o)["annotations"] = map[string]any{"version": v}
+			user(func() error { return s.apply(o) })
+		}
+	case "unpolicy":
+		for _, o := range objects(policies["copy"]) {
+			user(func() error { return s.remove(o) })
+		}
+	case "labelled":
+		user(func() error {
+			return s.apply(configMap(ns, fmt.Sprint("c", a.n), map[string]any{"team": v}, map[string]any{"v": v}))
+		})
+	case "label":
+		user(func() error {
+			return s.apply(configMap(ns, fmt.Sprint("c", a.n), map[string]any{"team": nil}, map[string]any{"v": v}))
+		})
+	case "unlabelled":
+		user(func() error { return s.remove(configMap(ns, fmt.Sprint("c", a.n), nil, nil)) })
+	case "report":
+		user(func() error {
+			_, err := s.ask(http.MethodDelete, "/apis/wgpolicyk8s.io/v1alpha2/namespaces/"+ns+"/policyreports", "application/json", nil)
+			return err
+		})
+	case "definition":
+		user(func() error { return s.apply(objects(definition)[0]) })
+	case "undefinition":
+		user(func() error { return s.remove(objects(definition)[0]) })
+	case "widget":
+		user(func() error {
+			o := object("example.com/v1", "Widget", ns, fmt.Sprint("w", a.n), map[string]any{"widget": "yes"}, nil)
+			o["spec"] = map[string]any{"size": a.n % 2}
+			return s.apply(o)
+		})
+	case "group": // the kinds of another API server are away for some time
+		s.server.SetDown("example.com", true)
+		time.Sleep(time.Duration(10*(1+a.n)) * time.Second)
+		s.server.SetDown("example.com", false)
+	case "swept":
+		user(func() error {
+			return s.apply(configMap(ns, fmt.Sprint("s", a.n), map[string]any{"kind": "swept"}, nil))
+		})
+	case "expiring":
+		user(func() error {
+			return s.apply(configMap(ns, fmt.Sprint("e", a.n), map[string]any{"cleanup.kyverno.io/ttl": fmt.Sprint(10*(1+a.n), "s")}, nil))
+		})
+	case "webhook":
+		all := s.server.Objects(validatingConfigurations)
+		if len(all) > 0 {
+			o := all[a.n%len(all)]
+			user(func() error {
+				return s.remove(map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": map[string]any{"name": text(o, "metadata", "name")}})
+			})
+		}
+	default:
+		s.fail(a)
+	}
+}
+
+// patch changes an object that exists.
+func (s *sim) patch(o map[string]any) error {
+	path, name := pathOf(o)
+	_, err := s.ask(http.MethodPatch, path+"/"+name, "application/merge-patch+json", o)
+	return err
+}
+
+// fail lets a fault happen.
+func (s *sim) fail(a action) {
+	s.cluster.mu.Lock()
+	r := s.replicas[a.n%len(s.replicas)]
+	s.cluster.mu.Unlock()
+	lasts := time.Duration(a.m) * time.Second
+	switch a.what {
+	case "crash":
+		r.crash()
+		return
+	case "stop":
+		r.stop()
+		return
+	case "compact":
+		s.server.Compact()
+		return
+	case "hold", "cut":
+		r.mu.Lock()
+		client := r.client
+		r.mu.Unlock()
+		if a.what == "hold" {
+			client.Hold()
+			time.Sleep(lasts)
+			client.Release()
+		} else {
+			client.Cut()
+			time.Sleep(lasts)
+			client.Join()
+		}
+		return
+	case "apiserver":
+		s.server.Restart()
+	}
+	f := &fault{action: a, until: time.Now().Add(lasts), random: rand.New(rand.NewPCG(s.plan.seed, uint64(a.n)))}
+	s.cluster.mu.Lock()
+	s.active = append(s.active, f)
+	s.cluster.mu.Unlock()
+	if a.what == "cutwatches" {
+		s.server.EndWatches(f.kind())
+	}
+	time.Sleep(lasts)
+}
+
+// kind is the kind that a fault of one kind is about.
+func (f *fault) kind() schema.GroupResource {
+	all := []schema.GroupResource{configMaps, allNamespaces, clusterPolicies, updateRequests, policyReports, {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, leases}
+	return all[f.n%len(all)]
+}
+
+// fault decides what goes wrong with a request.
+func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
+	if q.Client == "user" {
+		return out
+	}
+	s.leads(q)
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	now := time.Now()
+	for _, f := range s.active {
+		if !now.Before(f.until) {
+			continue
+		}
+		chance := func(percent int) bool { return f.random.IntN(100) < percent }
+		discovery := q.Verb == "" && (strings.HasPrefix(q.Path, "/api")) && q.Resource == ""
+		switch f.what {
+		case "apiserver":
+			out.Status = &apierrors.NewServiceUnavailable("the API server starts").ErrStatus
+		case "frozen":
+			out.Delay = max(out.Delay, f.until.Sub(now))
+		case "throttle":
+			if chance(50) {
+				out.Status = &apierrors.NewTooManyRequests("too many", 1).ErrStatus
+			}
+		case "errors":
+			if chance(30) {
+				out.Status = &apierrors.NewInternalError(errors.New("simulated")).ErrStatus
+			}
+		case "conflicts":
+			if (q.Verb == "update" || q.Verb == "patch") && chance(30) {
+				out.Status = &apierrors.NewConflict(q.GroupResource(), q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "lost":
+			out.LoseAnswer = chance(20)
+		case "slow":
+			out.Delay = max(out.Delay, time.Duration(f.random.IntN(2000))*time.Millisecond)
+			out.AnswerDelay = time.Duration(f.random.IntN(2000)) * time.Millisecond
+		case "cutwatches":
+			if q.Verb == "watch" && q.GroupResource() == f.kind() {
+				out.CutAfter = time.Millisecond
+			}
+		case "forbid":
+			if (q.Verb == "watch" || f.n%2 == 0 && q.Verb == "list") && q.GroupResource() == f.kind() {
+				out.Status = &apierrors.NewForbidden(f.kind(), "", errors.New("simulated")).ErrStatus
+			}
+		case "nodiscovery":
+			if discovery {
+				out.Status = &apierrors.NewServiceUnavailable("simulated").ErrStatus
+			}
+		case "hangdiscovery":
+			if discovery {
+				out.Delay = max(out.Delay, f.until.Sub(now))
+			}
+		case "pages": // each page of a list comes after its token has expired
+			if q.Verb == "list" && q.Query.Get("continue") != "" {
+				go s.server.Compact()
+				out.Delay = max(out.Delay, time.Millisecond)
+			}
+		default:
+			panic("unknown action " + f.what)
+		}
+		if out.Status != nil || out.Delay > 0 || out.LoseAnswer || out.CutAfter > 0 {
+			out.Name = f.what
+		}
+	}
+	return out
+}
+
+// leads checks that only the holder of the lease does what belongs to the leader.
+func (s *sim) leads(q *apiserver.Request) {
+	if !q.Writes() || q.GroupResource() != validatingConfigurations && q.GroupResource() != mutatingConfigurations {
+		return
+	}
+	pod, _, _ := strings.Cut(q.Client, "#")
+	lease := map[string]string{"admission": "kyverno", "cleanup": "kyverno-cleanup-controller"}[strings.Split(pod, "-")[0]]
+	holder := text(s.server.Object(leases, namespace, lease), "spec", "holderIdentity")
+	if holder != "" && holder != pod {
+		s.bad("%s writes %s while %s leads", q.Client, q.Path, holder)
+	}
+}
+
+// observed checks that controllers change only what is theirs.
+func (s *sim) observed(c apiserver.Change) {
+	pod, _, controller := strings.Cut(c.Client, "#")
+	if !controller || c.Resource != configMaps {
+		return
+	}
+	ns, name, _ := strings.Cut(c.Key, "/")
+	if ns == namespace {
+		return
+	}
+	of := c.Before
+	if of == nil {
+		of = c.After
+	}
+	labels, _ := meta(of)["labels"].(map[string]any)
+	switch strings.Split(pod, "-")[0] {
+	case "background":
+		if (strings.HasPrefix(name, "made-") || name == "cloned") && labels["of"] == nil || name == "log" && c.After != nil {
+			return
+		}
+	case "cleanup":
+		if c.After == nil && (labels["kind"] == "swept" || labels["cleanup.kyverno.io/ttl"] != nil) {
+			return
+		}
+	}
+	if c.Before != nil && c.After != nil && fmt.Sprint(c.Before["data"]) == fmt.Sprint(c.After["data"]) && name == "source" {
+		return // the labels of a source say that it is one
+	}
+	go s.bad("%s changed the ConfigMap %s, which is not its own: %v %v", c.Client, c.Key, c.Before, c.After)
+}
