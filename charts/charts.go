@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed rendered/*.yaml ephor/definitions/*.json ephor/values.schema.json
+//go:embed rendered/*.yaml ephor/definitions/*.json */values.schema.json
 var files embed.FS
 
 // Names of objects in every render here.

@@ -127,7 +127,7 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		ignored[v.Path] = v.Ignored
 	}
 	for value, flag := range map[string]string{
-		"global.crdWatcher": "crdWatcher", "features.dumpPatches": "dumpPatches", "features.deferredLoading": "enableDeferredLoading",
+		"global.crdWatcher": "crdWatcher", "features.dumpPatches": "dumpPatches", "features.blockLegacyPolicyAPIs": "blockLegacyPolicyAPIs", "features.deferredLoading": "enableDeferredLoading",
 		"features.configMapCaching": "enableConfigMapCaching", "features.tuf": "enableTuf",
 		"features.generateValidatingAdmissionPolicy": "generateValidatingAdmissionPolicy", "features.generateMutatingAdmissionPolicy": "generateMutatingAdmissionPolicy",
 		"features.controllerRuntimeMetrics": "controllerRuntimeMetricsAddress", "features.admissionReports.backPressureThreshold": "maxAdmissionReports",

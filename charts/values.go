@@ -14,10 +14,16 @@ type Value struct {
 	Reason string // why it is rejected
 }
 
-// Values compares the values of a user with the chart's schema. It returns those that Helm rejects, and those that are accepted without
+// Names of the charts.
+const (
+	Ephor    = "ephor"
+	Policies = "ephor-policies"
+)
+
+// Values compares the values of a user with the schema of a chart. It returns those that Helm rejects, and those that are accepted without
 // effect.
-func Values(given map[string]any) (refused, idle []Value, err error) {
-	text, err := files.ReadFile("ephor/values.schema.json")
+func Values(chart string, given map[string]any) (refused, idle []Value, err error) {
+	text, err := files.ReadFile(chart + "/values.schema.json")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -93,7 +93,7 @@ type share struct {
 
 var (
 	compared  = regexp.MustCompile(`(?m)^(.*): \d+ resources compared, \d+ of them matched, .*, (\d+) different$`)
-	noWay     = regexp.MustCompile(`(?m)^\S+ (.*) has no way: `)
+	noWay     = regexp.MustCompile(`(?m)^\S+ (.*) cannot be converted: `)
 	panicking = regexp.MustCompile(`(?m)^(panic: |fatal error: |goroutine \d+ \[)|internal error: |runtime error: `)
 )
 

@@ -405,8 +405,10 @@ func knownFlags(args []string) error {
 
 // knownValues returns an error for values that the chart rejects, and for folders that do not exist.
 func knownValues(root string, args []string) error {
+	chart := charts.Ephor
 	for i, a := range args {
-		if a == "charts/ephor" {
+		if name, ok := strings.CutPrefix(a, "charts/"); ok {
+			chart = name
 			if _, err := os.Stat(filepath.Join(root, a)); err != nil {
 				return err
 			}
@@ -431,7 +433,7 @@ func knownValues(root string, args []string) error {
 				m[key], m = below, below
 			}
 			m[keys[len(keys)-1]] = v
-			if err := refused(given); err != nil {
+			if err := refused(chart, given); err != nil {
 				return err
 			}
 		}
@@ -440,8 +442,8 @@ func knownValues(root string, args []string) error {
 }
 
 // refused returns an error for values that the chart rejects.
-func refused(given map[string]any) error {
-	values, _, err := charts.Values(given)
+func refused(chart string, given map[string]any) error {
+	values, _, err := charts.Values(chart, given)
 	if err != nil || len(values) == 0 {
 		return err
 	}
@@ -466,7 +468,7 @@ func (f *fence) documents(t *testing.T, dir string) {
 		switch {
 		case len(object) == 0:
 		case kind == "" && version == "":
-			if err := refused(object); err != nil {
+			if err := refused(charts.Ephor, object); err != nil {
 				t.Errorf("%s: neither an object nor values of the chart: %v", at, err)
 			}
 		case group == "kyverno.io" || group == "policies.kyverno.io":

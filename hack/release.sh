@@ -1,11 +1,11 @@
 #!/bin/sh
 # Writes all files of a release to build/release: programs for six platforms in archives with completions and manual pages, packages for
-# Debian and RPM, the image and the chart as OCI layouts, the chart rendered as one manifest, lists of modules (SPDX), a provenance statement,
+# Debian and RPM, the image and the charts as OCI layouts, the chart rendered as one manifest, lists of modules (SPDX), a provenance statement,
 # a krew manifest, a Homebrew formula, install.sh and the digests of all of it. Needs Go and git, and no network once the modules are cached.
 #
 #   VERSION=1.2.3   version, required
 #   KEY=FILE        also sign the digests and the provenance with this private key (PEM)
-#   PUSH=HOST/PATH  also push the image to HOST/PATH/ephor and the chart to HOST/PATH/charts/ephor, and name that image in chart and manifest
+#   PUSH=HOST/PATH  also push the image to HOST/PATH/ephor and the charts to HOST/PATH/charts, and name that image in chart and manifest
 #                   (default for both: EPHOR_REGISTRY in home.env)
 #   PLATFORMS=LIST  only these platforms, with this machine's among them, as in: PLATFORMS="linux/amd64 darwin/arm64"
 #   OUT=FOLDER      folder of the files (default build/release)

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,8 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%s replicas", got)
 	}
 
+	adopted(t, dir, run, get)
+
 	// The same in a single process.
 	run("upgrade", "kyverno", archives[0], "-f", filepath.Join(dir, "testdata", "single-process.yaml"), "--set", "config.preserve=false")
 	if got := ours("deployments"); got != deployments("admission") {
@@ -124,4 +127,51 @@ func deployments(controllers ...string) string {
 		controllers[i] = "deployment.apps/kyverno-" + name + "-controller"
 	}
 	return strings.Join(controllers, "\n")
+}
+
+// A release of Kyverno's chart of policies becomes one of ephor-policies: the same objects, of the kind that they have. A chart that renders
+// two of the policies otherwise represents Kyverno's.
+func adopted(t *testing.T, dir string, run func(...string), get func(...string) string) {
+	t.Helper()
+	theirs := filepath.Join(t.TempDir(), "kyverno-policies")
+	if err := os.MkdirAll(filepath.Join(theirs, "templates"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const policies = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: disallow-host-path
+  labels: {helm.sh/chart: kyverno-policies-3.8.2, app.kubernetes.io/instance: {{ .Release.Name }}}
+spec: {validationFailureAction: Enforce, rules: [{name: host-path, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {failureAction: Enforce, message: theirs, pattern: {spec: {=(volumes): [{X(hostPath): "null"}]}}}}]}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: restrict-sysctls}
+spec: {rules: [{name: check-sysctls, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: theirs, pattern: {metadata: {name: "?*"}}}}]}
+`
+	for name, text := range map[string]string{"Chart.yaml": "apiVersion: v2\nname: kyverno-policies\nversion: 3.8.2\n", "templates/policies.yaml": policies} {
+		if err := os.WriteFile(filepath.Join(theirs, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("install", "kyverno-policies", theirs)
+	before := get("clusterpolicy", "disallow-host-path", "restrict-sysctls", "-o", "jsonpath={.items[*].metadata.uid}")
+	run("upgrade", "kyverno-policies", filepath.Join(dir, "ephor-policies"), "--set", "validationFailureAction=Enforce")
+	if after := get("clusterpolicy", "disallow-host-path", "restrict-sysctls", "-o", "jsonpath={.items[*].metadata.uid}"); after != before {
+		t.Errorf("the policies were %s and are %s", before, after)
+	}
+	chart := get("clusterpolicies", "-l", "app.kubernetes.io/instance=kyverno-policies", "-o", "jsonpath={.items[*].metadata.labels.helm\\.sh/chart}")
+	if n := strings.Count(chart, "ephor-policies-"); n != 11 || get("validatingpolicies", "-o", "name") != "" {
+		t.Errorf("%d policies of the chart: %s", n, chart)
+	}
+	run("upgrade", "kyverno-policies", theirs) // the way back
+	if back := get("clusterpolicies", "-o", "jsonpath={.items[*].metadata.uid}"); back != before {
+		t.Errorf("the policies were %s and are %s", before, back)
+	}
+	run("upgrade", "kyverno-policies", filepath.Join(dir, "ephor-policies"), "--set", "policyType=ValidatingPolicy,podSecurityStandard=restricted")
+	if got := get("validatingpolicies", "-o", "name"); strings.Count(got, "validatingpolicy") != 17 || get("clusterpolicies", "-o", "name") != "" {
+		t.Errorf("the other type:\n%s", got)
+	}
+	run("uninstall", "kyverno-policies")
 }

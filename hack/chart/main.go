@@ -6,6 +6,8 @@
 //	docs/start/install.md                   the tables of values, between its markers
 //	charts/rendered/*.yaml            what the chart installs with charts/values/*.yaml, for development control planes
 //
+// and those that are derived from the chart in charts/ephor-policies: its values.schema.json, and the table of docs/start/pod-security.md
+//
 //	go run ./hack/chart [-out DIR]    DIR is the root of a checkout, or of a copy of it
 //
 // It runs bin/tools/helm, which hack/helm.sh builds.
@@ -36,19 +38,15 @@ func generate(root string) error {
 	if err := writeDefinitions(filepath.Join(root, "config", "crds"), definitions); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
+	policies, err := schemaOf(filepath.Join(root, "charts", "ephor-policies"))
 	if err != nil {
 		return err
 	}
-	v, err := values.Parse(text)
-	if err != nil {
+	if err := policies.WriteTable(filepath.Join(root, "docs", "start", "pod-security.md")); err != nil {
 		return err
 	}
-	schema, err := v.Schema()
+	v, err := schemaOf(dir)
 	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "values.schema.json"), schema, 0o644); err != nil {
 		return err
 	}
 	ignored, err := v.IgnoredValues()
@@ -79,4 +77,21 @@ func generate(root string) error {
 		}
 	}
 	return nil
+}
+
+// schemaOf reads the values of a chart, and writes their schema.
+func schemaOf(chart string) (*values.Value, error) {
+	text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	v, err := values.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", chart, err)
+	}
+	schema, err := v.Schema(filepath.Base(chart))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", chart, err)
+	}
+	return v, os.WriteFile(filepath.Join(chart, "values.schema.json"), schema, 0o644)
 }

@@ -33,7 +33,7 @@ var (
 )
 
 var (
-	noWay    = regexp.MustCompile(`^\S+:\d+: (.*?) has no way: (.*)$`)
+	noWay    = regexp.MustCompile(`^\S+:\d+: (.*?) cannot be converted: (.*)$`)
 	loss     = regexp.MustCompile(`^\S+:\d+: ((?:ClusterPolicy|Policy|CleanupPolicy|ClusterCleanupPolicy) [^:]*?): (.*)$`)
 	compared = regexp.MustCompile(`^(.*): \d+ resources? compared, \d+ of them matched, .*, (\d+) different$`)
 	unproved = regexp.MustCompile(`^(.*): (nothing was proved.*|the CEL policy is not asked about.*)$`)

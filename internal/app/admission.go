@@ -15,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
@@ -104,7 +105,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, ForceIgnore: f.forceIgnore,
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
-	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
+	p.exceeded = status.NewExceeded(p.policies, m.GetClient(), log)
 	p.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
 	p.paths = serving.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
@@ -117,7 +118,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	if p.events, err = results.NewEvents(cfg, f.events, p.settings, observing.Metrics, log); err != nil {
 		return nil, err
 	}
-	p.unexempted = results.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
+	p.unexempted = status.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
 	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, log); err != nil {
 		return nil, err
 	}
@@ -165,14 +166,14 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	if err != nil {
 		return nil, err
 	}
-	root, globals, err := lookups{
+	root, entries, err := lookups{
 		namespace: e.namespace, calls: &f.calls, registry: &f.registry, globals: f.globals, rights: m.GetClient(), cluster: p.cluster, events: p.events, log: p.log,
 		seals: imageSeals(m, e.namespace),
 	}.open(ctx, b, m)
 	if err != nil {
 		return nil, err
 	}
-	p.globals = globals
+	p.globals = entries
 	var record func(decision.Review)
 	if p.decisions != nil {
 		record = p.decisions.Put

@@ -24,7 +24,9 @@ import (
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
@@ -55,15 +57,16 @@ type cleanup struct {
 	observing *telemetry.Telemetry
 	webhooks  *webhooks.Cleanup
 	discovery *discovery.Discovery
-	globals   *globals
+	globals   *globals.Globals
 	server    *admission.Server
 	ring      *ring.Ring
 	standby   controller.Row
 	catalog   *catalog.Catalog
 	policies  *cleanupctl.Controller
+	scheduled *intake.Policies
 	ttl       *ttl.Manager
 
-	unexempted *results.ExceptionErrors
+	unexempted *status.ExceptionErrors
 	intake     *intake.Kinds
 	filled     atomic.Bool // caches are filled
 }
@@ -115,21 +118,31 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	return l.Run(ctx)
 }
 
+// configured applies what the main ConfigMap says to the policies; nil after its deletion.
+func (c *cleanup) configured(s *settings.Settings) {
+	if s == nil {
+		c.scheduled.AuditFirst(nil)
+		return
+	}
+	c.scheduled.AuditFirst(s.AuditFirst)
+	c.observing.Configured()
+}
+
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
+	c.scheduled = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
 	all := append(c.webhooks.Watches(),
 		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
 		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
 	)
-	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
-	all = append(all, policies.Watches()...)
+	all = append(all, c.scheduled.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
 	// Objects are deleted only after the exceptions that may exempt them are cached.
 	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}
-	c.globals.settle(ctx)
+	c.globals.Settle(ctx)
 	c.filled.Store(true)
 	return nil
 }
@@ -160,7 +173,7 @@ func (c *cleanup) webhookReconciler() *webhooks.Cleanup {
 	c.certs.Changed, c.paths.Changed = changed.Fire, changed.Fire
 	return &webhooks.Cleanup{
 		Changed: changed, Certs: c.certs, Paths: c.paths, Settings: c.settings, Unlocked: serving.Unlocked{Log: c.log},
-		ConfigMap: e.configMap, Configured: c.observing.Configured, Log: c.log,
+		ConfigMap: e.configMap, Configured: c.configured, Log: c.log,
 		Options: webhookconf.Options{Namespace: e.namespace, Service: e.service, ServicePort: c.flags.ServicePort, ServerIP: c.flags.ServerIP},
 		Installation: &serving.Installation{
 			Role: e.role, Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: c.events, Controller: event.CleanupController, Log: c.log,

@@ -29,7 +29,7 @@ func (p *process) rows() []controller.Row {
 		{Name: "installation", Sources: on(p.installation.Leaving), Reconcile: one(p.installation.Remove)},
 		{Name: "webhooks", Owner: controller.Leader, Sources: on(p.policiesChanged), Reconcile: one(configurations.Once)},
 		{Name: "heartbeat", Owner: controller.Leader, Reconcile: one(p.heartbeat.Once)},
-		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.changed), Reconcile: one(p.globals.writeStatus(configurations.Status))},
+		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.Changed), Reconcile: one(p.globals.Reconcile(configurations.Status))},
 		{Name: "admissionpolicy-generator", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(p.nativeReconciler(configurations).Once)},
 		p.certs.Watch(), p.paths.Watch(), p.paths.Led(),
 		missingKinds(p.intake, p.kindsDefined), p.exceeded.Row(), p.unexempted.Row(),

@@ -19,6 +19,7 @@ import (
 
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
@@ -67,7 +68,7 @@ type evaluator struct {
 	catalog   *catalog.Catalog
 	settings  *settings.Store
 	policies  *intake.Policies
-	globals   *globals
+	globals   *globals.Globals
 	resources clientdiscovery.ServerResourcesInterface
 	discovery *discovery.Discovery
 	cluster   *cluster
@@ -136,7 +137,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    v.configure,
 		UpdateFunc: func(_, obj any) { v.configure(obj) },
-		DeleteFunc: func(any) { v.settings.Set(nil) },
+		DeleteFunc: func(any) { v.settings.Set(nil); v.policies.AuditFirst(nil) },
 	}
 	all := append([]intake.Watch{
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
@@ -153,7 +154,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	}); err != nil {
 		return err
 	}
-	v.globals.settle(ctx)
+	v.globals.Settle(ctx)
 	v.filled.Store(true)
 	v.base.observing.ObserveChanges(v.policies)
 	v.log.Info("caches are filled", "policies", len(v.catalog.Snapshot().Programs()))
@@ -167,6 +168,7 @@ func (v *evaluator) configure(obj any) {
 	}
 	s, _ := settings.Parse(cm.Data) // the admission controller reports mistakes
 	v.settings.Set(s)
+	v.policies.AuditFirst(s.AuditFirst)
 	v.base.observing.Configured()
 }
 

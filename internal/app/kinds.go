@@ -6,12 +6,13 @@ import (
 
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/intake"
 )
 
 // lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.
-func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *telemetry.Telemetry) []intake.Watch {
+func lookedUp(g *globals.Globals, f exceptionFlags, c *catalog.Catalog, o *telemetry.Telemetry) []intake.Watch {
 	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
 	return append(all, excepted(f, &intake.Exceptions{Catalog: c}, o)...)
 }

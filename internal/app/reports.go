@@ -21,6 +21,7 @@ import (
 	openreports "ephor.invalid/ephor/api/openreports/v1alpha1"
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/engine"
@@ -49,8 +50,8 @@ type reporting struct {
 	omitted   *controller.Signal
 	// served are the rows of the dashboard and of the store of decisions.
 	served     []controller.Row
-	exceeded   *results.Exceeded
-	unexempted *results.ExceptionErrors
+	exceeded   *status.Exceeded
+	unexempted *status.ExceptionErrors
 }
 
 // runReports runs the reports controller. It returns when ctx is done and the controller has shut down in order.
@@ -112,8 +113,8 @@ func (c *reporting) build(ctx context.Context) error {
 		}
 	}
 	observing := c.base.observing
-	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
-	c.unexempted = results.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
+	c.exceeded = status.NewExceeded(c.policies, c.manager.GetClient(), c.log)
+	c.unexempted = status.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
 	o := scan.Options{
 		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Conf: c.conf, Labels: c.cluster.NamespaceLabels,

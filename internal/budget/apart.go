@@ -19,6 +19,14 @@ type Apart struct {
 	all     purse
 }
 
+// ForRule prepares a for one more evaluation of a rule.
+func (a *Apart) ForRule(ctx context.Context) {
+	a.all = purse{DefaultSteps, DefaultBytes}
+	a.account = Account{left: a.all, all: &a.all, exception: true}
+	a.Reset(ctx, DefaultSteps, DefaultBytes)
+	a.Charge(&a.account)
+}
+
 // ForException prepares a for one of n exceptions of a rule.
 func (a *Apart) ForException(ctx context.Context, n int) {
 	steps, bytes := max(ExceptionSteps/int64(n), minExceptionSteps), max(ExceptionBytes/int64(n), minExceptionBytes)

@@ -122,7 +122,7 @@ func TestVersionAndHash(t *testing.T) {
 	c.Set(labelled)
 	fresh("the same text as a label")
 	for _, e := range []*policy.Exception{
-		{Name: "x"}, {Name: "x", Priority: 1}, {Name: "x", Reason: "r"}, {Name: "x", Owner: "r"}, {Name: "x", Expires: time.Unix(1, 0)},
+		{Name: "x"}, {Name: "x", Priority: 1}, {Name: "x", Workload: true}, {Name: "x", Audit: true}, {Name: "x", Reason: "r"}, {Name: "x", Owner: "r"}, {Name: "x", Expires: time.Unix(1, 0)},
 	} {
 		e.Kinds, e.Rules = []string{labelled.Kind}, []policy.ExceptionRules{{Policy: "a", Names: []string{"*"}}}
 		c.SetException(e)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -56,6 +57,9 @@ func hashOf(p *policy.Program) Hash {
 			text(e.UID)
 			b = binary.AppendVarint(b, e.Generation)
 			b = binary.AppendVarint(b, int64(e.Priority)) // labels and annotations do not change the generation
+			for _, set := range []bool{e.Workload, e.Audit} {
+				text(strconv.FormatBool(set))
+			}
 			text(e.Reason)
 			text(e.Owner)
 			b = binary.AppendVarint(b, e.Expires.Unix())

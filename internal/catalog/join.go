@@ -66,7 +66,7 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 	for i, r := range p.Rules {
 		var found []*policy.Exception
 		for _, e := range candidates {
-			if concerns(e, p, r.Name) {
+			if concerns(e, p, r) {
 				found = append(found, e)
 			}
 		}
@@ -89,13 +89,13 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 }
 
 // concerns reports whether the exception names the rule of the policy. An exception applies only to policies of its kinds.
-func concerns(e *policy.Exception, p *policy.Program, rule string) bool {
+func concerns(e *policy.Exception, p *policy.Program, rule *policy.Rule) bool {
 	if !slices.Contains(e.Kinds, p.Kind) {
 		return false
 	}
 	for _, r := range e.Rules {
 		named := r.Policy == p.Key() || r.AnyNamespace && r.Policy == p.Name
-		if named && (r.Kind == "" || r.Kind == p.Kind) && wildcard.MatchAny(r.Names, rule) {
+		if named && (r.Kind == "" || r.Kind == p.Kind) && (wildcard.MatchAny(r.Names, rule.Name) || e.Workload && rule.Origin.IsAutogen() && wildcard.MatchAny(r.Names, rule.Origin.Parent)) {
 			return true
 		}
 	}

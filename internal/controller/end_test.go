@@ -16,6 +16,6 @@ func TestEndOfAFilteredWatch(t *testing.T) {
 		w := watch.Filter(source, func(e watch.Event) (watch.Event, bool) { return e, true })
 		go source.Add(&metav1.PartialObjectMetadata{})
 		synctest.Wait()
-		end(w)
+		End(w)
 	})
 }

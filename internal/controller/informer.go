@@ -10,7 +10,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// NewInformer returns an informer whose watches end as those of Watch. It is an option of a cache of controller-runtime.
+// NewInformer returns an informer whose watches end as with End. It is an option of a cache of controller-runtime.
 func NewInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if l, ok := from.(*toolscache.ListWatch); ok && l.WatchFuncWithContext != nil {
 		open := l.WatchFuncWithContext
@@ -25,7 +25,7 @@ func NewInformer(from toolscache.ListerWatcher, o runtime.Object, resync time.Du
 	return toolscache.NewSharedIndexInformer(from, o, resync, indexers)
 }
 
-// received is a watch whose Stop is end.
+// received is a watch whose Stop is End.
 type received struct{ watch.Interface }
 
-func (r received) Stop() { end(r.Interface) }
+func (r received) Stop() { End(r.Interface) }

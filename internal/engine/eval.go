@@ -66,6 +66,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	settle(&out, in.Before)
 	run.ctx, run.in, run.req, run.metered, run.spent, run.account = nil, Input{}, nil, nil, nil, budget.Account{}
 	run.entered, run.world, run.call, run.exceptions = false, world.World{}, nil, nil
+	run.looked, run.chain, run.chainErr = false, nil, nil
 	return out
 }
 
@@ -92,6 +93,10 @@ type runner struct {
 	reach   world.Reach
 	world   world.World
 	call    *policy.Call
+
+	looked   bool // chain is known: the controllers of the object
+	chain    []map[string]any
+	chainErr error
 }
 
 var runs = sync.Pool{New: func() any { return new(runner) }}
@@ -146,6 +151,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		}
 		if actionErr != nil {
 			yield = failure("failed to find the effective failure action", actionErr)
+		}
+		if yield.Admitted {
+			action = action&^policy.Deny | policy.Audit
 		}
 		if yield.Status == policy.StatusFail && action.Has(policy.Deny) && rule.AllowExisting && req.Operation == policy.Update {
 			yield = r.preExisting(yield, p, rule)
@@ -357,7 +365,7 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	}
 	c := r.callOn(req)
 	c.Program, c.Rule, c.Plan, c.Stages = p, rule, r.in.Plan, r.in.Stages&rule.Stage
-	y = rule.Eval(c)
+	y = r.excepted(c, rule.Eval(c))
 	for _, e := range *c.ExceptionErrors {
 		r.unevaluated(e)
 	}

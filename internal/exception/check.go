@@ -1,13 +1,17 @@
 package exception
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	kyvernov2beta1 "ephor.invalid/ephor/api/kyverno/v2beta1"
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/wildcard"
+	"ephor.invalid/ephor/internal/workload"
 )
 
 // These texts are copied verbatim from Kyverno.
@@ -64,11 +68,37 @@ func Check(e *kyvernov2.PolicyException) diag.List {
 			}
 		}
 	}
+	if e.Annotations[family.ExceptionCovers] == family.CoversWorkload {
+		checkWorkload(&l, spec)
+	}
 	if c := spec.Conditions; c != nil {
 		checkOperators(&l, c.AnyConditions, "spec.conditions.any")
 		checkOperators(&l, c.AllConditions, "spec.conditions.all")
 	}
 	return l
+}
+
+// checkWorkload reports what an exception that covers workloads cannot say: it is evaluated for a controller, for which there are neither the
+// variables of the rule nor a request.
+func checkWorkload(l *diag.List, spec *kyvernov2beta1.PolicyExceptionSpec) {
+	const path = "metadata.annotations[" + family.ExceptionCovers + "]"
+	if c := spec.Conditions; c != nil && len(c.AnyConditions)+len(c.AllConditions) > 0 {
+		l.Errorf("spec.conditions", "an exception that covers workloads has no conditions")
+		l.Hint("select the controllers in match, or remove the annotation %s", family.ExceptionCovers)
+	}
+	named := false
+	for _, f := range slices.Concat(spec.Match.Any, spec.Match.All) {
+		if len(f.Roles)+len(f.ClusterRoles)+len(f.Subjects) > 0 {
+			l.Errorf(path, "an exception that covers workloads cannot select by the requester: a controller makes the other objects")
+		}
+		for _, kind := range f.ResourceDescription.Kinds {
+			named = named || workload.IsController(kind[strings.LastIndexByte(kind, '/')+1:])
+		}
+	}
+	if !named {
+		l.Warnf(path, "the exception names no controller whose objects it could cover")
+		l.Hint("name one of its kinds in match, such as Deployment")
+	}
 }
 
 func checkOperators(l *diag.List, in []kyvernov2beta1.Condition, path string) {

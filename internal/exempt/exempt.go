@@ -46,6 +46,9 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 	var unknown error
 	own := apart(c)
 	for _, e := range c.Rule.Exceptions {
+		if e.Audit && !c.Audits {
+			continue
+		}
 		switch ok, err := own.applies(e, variables); {
 		case err != nil:
 			if over := c.Context().Err(); over != nil {
@@ -101,6 +104,21 @@ func (x *evaluation) applies(e *policy.Exception, variables policy.Variables) (o
 		}
 	}()
 	x.meter.ForException(x.ctx, len(x.call.Rule.Exceptions))
+	if ok, err = x.matches(e, variables); ok || !e.Workload {
+		return ok, err
+	}
+	for _, owner := range x.call.Owners {
+		of := *x
+		of.call.Request, of.call.Shared = owner, nil
+		if ok, _ := of.matches(e, nil); ok {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// matches reports whether the exception selects the request.
+func (x *evaluation) matches(e *policy.Exception, variables policy.Variables) (bool, error) {
 	if e.Match != nil {
 		if ok, err := e.Match(budget.With(x.ctx, x.call.Meter), x.call.Request); err != nil || !ok {
 			return false, err

@@ -20,9 +20,20 @@ const (
 	// ExceptionReason is why the exception exists, and ExceptionOwner who answers for it. Reports show both.
 	ExceptionReason = exceptionDomain + "reason"
 	ExceptionOwner  = exceptionDomain + "owner"
+	// ExceptionCovers is CoversWorkload if the exception covers the objects that an exempt controller makes, and the rules derived from a
+	// named rule.
+	ExceptionCovers = exceptionDomain + "covers"
+	// ExceptionAction is ActionAudit if the objects are admitted and reported instead of being exempt.
+	ExceptionAction = exceptionDomain + "action"
 )
 
-var exceptionAnnotations = []string{ExceptionExpires, ExceptionReason, ExceptionOwner}
+// The values of those annotations.
+const (
+	CoversWorkload = "workload"
+	ActionAudit    = "Audit"
+)
+
+var exceptionAnnotations = []string{ExceptionExpires, ExceptionReason, ExceptionOwner, ExceptionCovers, ExceptionAction}
 
 // AnnotateException applies the annotations of an exception, and returns their mistakes. An unknown one is a mistake, too: a misspelt end
 // would never come.
@@ -43,6 +54,15 @@ func AnnotateException(e *policy.Exception, annotations map[string]string) (diag
 			e.Reason = v
 		case ExceptionOwner:
 			e.Owner = v
+		case ExceptionCovers:
+			if e.Workload = v == CoversWorkload; !e.Workload {
+				diags.Unsupported(path, v, []string{CoversWorkload})
+			}
+			e.Needs.Lookups = e.Needs.Lookups || e.Workload
+		case ExceptionAction:
+			if e.Audit = v == ActionAudit; !e.Audit {
+				diags.Unsupported(path, v, []string{ActionAudit})
+			}
 		default:
 			diags.Invalid(path, v, "there is no such annotation")
 			diags.Hint("the annotations are %s", strings.Join(exceptionAnnotations, ", "))

@@ -12,6 +12,7 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
 )
 
 // PolicyOptions are the options of Policies.
@@ -47,6 +48,10 @@ type Policies struct {
 	objects    objects
 	companions companions
 	rooms      rooms
+
+	// compiling is held for reading while a policy is compiled and put into the catalog. auditFirst names the policies that audit first.
+	compiling  sync.RWMutex
+	auditFirst map[string]bool
 
 	mu sync.Mutex
 	// broken are the policies that the compiler could not handle at all.
@@ -127,6 +132,8 @@ func (p *Policies) same(u *unstructured.Unstructured) {
 // compile compiles a policy with its companions and puts it into the catalog. Policies with mistakes are included: their broken rules fail,
 // so that a mistake is never silent. The exception is a policy that the API server evaluates, since its verdict is unknown.
 func (p *Policies) compile(u *unstructured.Unstructured) error {
+	p.compiling.RLock()
+	defer p.compiling.RUnlock()
 	id := idOf(u)
 	var program *policy.Program
 	attached := p.companions.of(id)
@@ -175,7 +182,34 @@ func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*polic
 	if p.ForceIgnore {
 		program.Settings.FailurePolicy = policy.Ignore // the Program is not shared yet
 	}
+	if p.auditFirst[nameOf(program.Identity())] {
+		program = program.AuditFirst()
+	}
 	return program, nil
+}
+
+func nameOf(id policy.ID) string { return settings.AuditFirstName(id.Kind, id.Namespace, id.Name) }
+
+// AuditFirst sets the policies that audit first (policy.Program.AuditFirst), and compiles those again for which that changes.
+func (p *Policies) AuditFirst(names map[string]bool) {
+	p.compiling.Lock()
+	old := p.auditFirst
+	p.auditFirst = names
+	p.compiling.Unlock()
+	if maps.Equal(old, names) {
+		return
+	}
+	for id, u := range p.objects.list() {
+		name := nameOf(id)
+		if old[name] == names[name] {
+			continue
+		}
+		p.Log.Info("policy audits first", "policy", id.String(), "auditFirst", names[name])
+		if err := p.take(u, u); err != nil {
+			p.Log.Error("object cannot be used", "kind", id.Kind, "object", id.Key(), "error", err)
+		}
+	}
+	p.Seen()
 }
 
 func (p *Policies) drop(u *unstructured.Unstructured) {

@@ -22,6 +22,10 @@ type Call struct {
 	Stages Stage
 	// Shared is data that a language stores in one rule for the next rules of the same evaluation; nil at first.
 	Shared any
+	// Owners are the live controllers whose templates give the object of the request, as requests: exceptions that cover workloads apply where
+	// they match one of them. Audits: exceptions that only change the action apply, too. Both are set only after a failure.
+	Owners []*Request
+	Audits bool
 	// ExceptionErrors collects the exceptions of the rule that could not be evaluated, for the Outcome; nil to discard them. Copies of the
 	// Call share it.
 	ExceptionErrors *[]ExceptionError

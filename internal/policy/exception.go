@@ -45,6 +45,11 @@ type Exception struct {
 	Expires time.Time
 	// Reason is why the exception exists, and Owner who answers for it; empty if the author does not say so.
 	Reason, Owner string
+	// Workload: where the exception exempts a controller, it exempts the objects that the live controller's template gives, too. It names the
+	// rules that are derived from those that it names.
+	Workload bool
+	// Audit: the objects are not exempt. A failure is reported, and does not deny the request.
+	Audit bool
 	// Object is the source of the exception, which is needed to convert it.
 	Object map[string]any
 	// Diags are the mistakes found by Check and Compile. Do not use an exception with errors.

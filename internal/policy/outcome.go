@@ -45,8 +45,11 @@ type Yield struct {
 	Properties map[string]string
 	// Annotations are annotations for the audit event of the request. The keys are qualified names without a prefix.
 	Annotations map[string]string
-	// Exceptions are the exceptions that exempt the request. The status is skip, or pass if they request that.
+	// Exceptions are the exceptions that exempt the request. The status is skip, or pass if they request that; it is fail if they only change
+	// the action (Admitted).
 	Exceptions []*Exception
+	// Admitted: exceptions admit the request in spite of the failure.
+	Admitted bool
 	// Object is the object after a mutate rule; nil if the rule changed nothing. With status error it is an empty object if the patch
 	// itself failed, and nil if the rule failed before the patch. A change without a result is not reported.
 	Object *value.Doc

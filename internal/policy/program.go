@@ -31,6 +31,8 @@ type Program struct {
 	Rules []*Rule
 	// HandedOver: the API server itself enforces the policy on requests (family.Family.HandedOver).
 	HandedOver bool
+	// AuditsFirst: the policy reports, and denies and changes nothing (see Program.AuditFirst).
+	AuditsFirst bool
 	// Unconfined: a namespaced policy that selects objects of every namespace (family.Options.CommandLine).
 	Unconfined bool
 	// Schedule is the schedule of a policy that deletes resources; nil for others.

@@ -92,6 +92,8 @@ type Rule struct {
 	// Object holds the fields of the request's object that Eval reads; nil for any field. A review decodes only these fields. (Queries
 	// inside values are not known in advance: see Request.Unforeseen.)
 	Object *value.Fields
+	// Content holds the fields of the request's object that Eval reads, without those that decoders always keep; nil for any field.
+	Content *value.Fields
 	// Targets cover every request that Match can accept. The index, the webhook rules and the scans use them.
 	Targets []Target
 	// Excludes are the excluded Targets, as far as a Target can express them. Match rejects every request that one of them matches.
@@ -226,13 +228,24 @@ func AboutSecrets(r *Rule) (about, named bool) {
 // ObjectReads returns the fields that the decoder must keep if rules read these fields of the object. In fields, nil means none; in
 // the result, nil means any. Metadata (except managedFields) and kind are always kept.
 func ObjectReads(fields *value.Fields) *value.Fields {
+	out := ContentReads(fields)
+	if out != nil {
+		kept := &value.Fields{}
+		kept.Member("metadata").ReadAllBut("managedFields")
+		kept.Merge(out)
+		return kept
+	}
+	return nil
+}
+
+// ContentReads returns fields for Rule.Content, with the kind. In fields, nil means none; in the result, nil means any.
+func ContentReads(fields *value.Fields) *value.Fields {
 	if fields != nil && fields.All() {
 		return nil
 	}
 	out := &value.Fields{}
 	out.Member("apiVersion")
 	out.Member("kind")
-	out.Member("metadata").ReadAllBut("managedFields")
 	if fields != nil {
 		out.Merge(fields)
 	}

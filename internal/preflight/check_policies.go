@@ -83,6 +83,9 @@ func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, review
 	if s.refused("policy-not-enforced", Lost, u, "its rules would end in errors, and nothing of it would be enforced: ", diags) {
 		return
 	}
+	if k := compile.Kinds.Of(gvk.Group, gvk.Kind); k != nil && k.Superseded {
+		s.superseded = append(s.superseded, program)
+	}
 	if ns := u.GetNamespace(); ns != "" {
 		if s.held == nil {
 			s.held = map[string]int64{}

@@ -121,7 +121,7 @@ func (s *state) describe(r *release) {
 	if r.Chart.Metadata.Name == ownChart {
 		return
 	}
-	refused, idle, err := charts.Values(r.Config)
+	refused, idle, err := charts.Values(charts.Ephor, r.Config)
 	if err != nil {
 		s.unread(r.secret, err)
 		return

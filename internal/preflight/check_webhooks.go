@@ -36,6 +36,7 @@ type configuration struct {
 	Object
 	services map[string]bool // the Services of webhooks, and whether a webhook of the Service fails closed
 	secret   bool            // a path has a secret segment
+	classic  bool            // a path is one of the kinds that Kyverno 1.20 does not execute
 }
 
 func (s *state) checkWebhooks(ctx context.Context) {
@@ -44,7 +45,7 @@ func (s *state) checkWebhooks(ctx context.Context) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	s.unread(Object{Kind: "ValidatingWebhookConfiguration"}, s.Reader.List(ctx, &validating, managed))
 	for _, o := range validating.Items {
-		c := configuration{Object{Kind: "ValidatingWebhookConfiguration", Name: o.Name}, map[string]bool{}, false}
+		c := configuration{Object{Kind: "ValidatingWebhookConfiguration", Name: o.Name}, map[string]bool{}, false, false}
 		for _, w := range o.Webhooks {
 			c.add(w.ClientConfig, w.FailurePolicy)
 		}
@@ -53,7 +54,7 @@ func (s *state) checkWebhooks(ctx context.Context) {
 	var mutating admissionv1.MutatingWebhookConfigurationList
 	s.unread(Object{Kind: "MutatingWebhookConfiguration"}, s.Reader.List(ctx, &mutating, managed))
 	for _, o := range mutating.Items {
-		c := configuration{Object{Kind: "MutatingWebhookConfiguration", Name: o.Name}, map[string]bool{}, false}
+		c := configuration{Object{Kind: "MutatingWebhookConfiguration", Name: o.Name}, map[string]bool{}, false, false}
 		for _, w := range o.Webhooks {
 			c.add(w.ClientConfig, w.FailurePolicy)
 		}
@@ -62,6 +63,7 @@ func (s *state) checkWebhooks(ctx context.Context) {
 	known := configurations()
 	answered := map[string]bool{}
 	for _, c := range all {
+		s.executed = s.executed || c.classic
 		remove := fmt.Sprintf("kubectl delete %s %s", strings.ToLower(c.Kind), c.Name)
 		if !webhookconf.IsResource(c.Name) && !slices.Contains(known, c.Name) {
 			s.add(Finding{
@@ -96,8 +98,8 @@ func (c *configuration) add(to admissionv1.WebhookClientConfig, policy *admissio
 		return
 	}
 	if to.Service.Path != nil {
-		_, _, secret := secretpath.Split(*to.Service.Path)
-		c.secret = c.secret || secret
+		_, path, secret := secretpath.Split(*to.Service.Path)
+		c.secret, c.classic = c.secret || secret, c.classic || classicPath(path)
 	}
 	key := to.Service.Namespace + "/" + to.Service.Name
 	c.services[key] = c.services[key] || policy == nil || *policy == admissionv1.Fail

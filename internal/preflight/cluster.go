@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
 )
@@ -31,8 +32,10 @@ type Cluster struct {
 	Version string
 	// Namespace is the namespace of the installation.
 	Namespace string
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Live evaluates policies on all objects of the cluster; nil if nothing can. An error comes with what is known.
+	Live func(context.Context, []*policy.Program) (map[policy.ID]*Impact, error)
+	Log  *slog.Logger
+	Now  func() time.Time
 }
 
 // Scheme has the types that the checks read.
@@ -115,6 +118,8 @@ type state struct {
 	definitions []definition
 	release     *release
 	settings    *settings.Settings // nil without a ConfigMap
+	superseded  []*policy.Program  // of the kinds that Kyverno 1.20 does not execute
+	executed    bool               // there are webhooks for policies of these kinds
 }
 
 func (s *state) add(f Finding) { s.findings = append(s.findings, f) }
@@ -131,7 +136,7 @@ func (s *state) unread(o Object, err error) {
 // checks are all checks, in order: the release and the definitions come first, because others use their results.
 var checks = []func(*state, context.Context){
 	(*state).checkVersion, (*state).checkRelease, (*state).checkDefinitions, (*state).checkManagers, (*state).checkWebhooks, (*state).checkLeases,
-	(*state).checkCertificates, (*state).checkSettings, (*state).checkPolicies, (*state).checkWork,
+	(*state).checkCertificates, (*state).checkSettings, (*state).checkPolicies, (*state).checkLegacy, (*state).checkWork,
 }
 
 // Run runs all checks. It changes nothing in the cluster.

@@ -96,7 +96,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	out.Needs = c.reads.Needs
 	out.Needs.Merge(matcher.Needs())
 	if kind.lean && !out.Needs.Images && len(r.ImageExtractors) == 0 {
-		out.Object = c.reads.Object()
+		out.Object, out.Content = c.reads.Object(), c.reads.ObjectContent()
 	}
 	for _, o := range in.Action.Overrides {
 		out.Needs.NamespaceLabels = out.Needs.NamespaceLabels || o.Selector != nil

@@ -82,18 +82,23 @@ func (r *Reads) AddObject(fields *value.Fields) {
 func (r *Reads) AddVariable(name string) *value.Fields { return r.fields.Member(name) }
 
 // Object returns the fields of the request's object that are read, for policy.Rule.Object; nil if any field may be read.
-func (r *Reads) Object() *value.Fields {
+func (r *Reads) Object() *value.Fields { return r.object(policy.ObjectReads) }
+
+// ObjectContent returns those fields for policy.Rule.Content.
+func (r *Reads) ObjectContent() *value.Fields { return r.object(policy.ContentReads) }
+
+func (r *Reads) object(with func(*value.Fields) *value.Fields) *value.Fields {
 	if r.all || r.late || r.fields.All() {
 		return nil
 	}
 	request := r.fields.Get("request")
 	if request == nil {
-		return policy.ObjectReads(nil)
+		return with(nil)
 	}
 	if request.All() {
 		return nil
 	}
-	return policy.ObjectReads(request.Get("object"))
+	return with(request.Get("object"))
 }
 
 // Content reports whether fields with the content of an object are read: of request.object or request.oldObject, as part says.

@@ -121,6 +121,9 @@ var keys = []Key{
 			s.ExpandData = names
 			return nil
 		}},
+	{AuditFirstKey, "comma-separated list of policies, as `Kind/name` or `Kind/namespace/name`", defaultNil,
+		"Policies that report and change nothing: their validate rules audit, errors and an unreachable controller admit, and their other rules and schedules do nothing. `ephor rollout --audit-first` writes the list before a cluster of [Kyverno 1.20](../migrating/from-kyverno-1.20.md) is taken over, and `ephor rollout POLICY --as-written` removes a policy from it.",
+		parseAuditFirst},
 }
 
 // readers maps keys to their readers.

@@ -28,6 +28,8 @@ type Settings struct {
 	MaxContextSize int64
 	// ExpandData names the cluster policies in which variables inside data are evaluated; nil for none.
 	ExpandData map[string]bool
+	// AuditFirst names the policies that report, and deny and change nothing, until they are released (see AuditFirstName); nil for none.
+	AuditFirst map[string]bool
 
 	filters filters
 	users   users

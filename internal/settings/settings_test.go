@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -256,7 +257,26 @@ func TestKeysAreDocumented(t *testing.T) {
 		}
 		seen[k.Name] = true
 	}
-	if len(seen) != len(readers) || len(seen) != 16 {
+	if len(seen) != len(readers) || len(seen) != 17 {
 		t.Errorf("%d keys", len(seen))
+	}
+}
+
+// The list of policies that audit first is written in the form in which it is read; a wrong name is a mistake, and the others count.
+func TestAuditFirst(t *testing.T) {
+	names := map[string]bool{AuditFirstName("ClusterPolicy", "", "a"): true, AuditFirstName("Policy", "n", "b.c"): true}
+	text := AuditFirstText(names)
+	if text != "ClusterPolicy/a,Policy/n/b.c" {
+		t.Error(text)
+	}
+	s, diags := Parse(map[string]string{AuditFirstKey: text})
+	if len(diags) > 0 || !maps.Equal(s.AuditFirst, names) {
+		t.Errorf("%v, %v", s.AuditFirst, diags)
+	}
+	for _, wrong := range []string{"a", "ClusterPolicy/", "ClusterPolicy/A", "Policy/a/b/c", "/a"} {
+		s, diags := Parse(map[string]string{AuditFirstKey: wrong + ", " + text})
+		if len(diags) != 1 || !maps.Equal(s.AuditFirst, names) {
+			t.Errorf("%s: %v, %v", wrong, s.AuditFirst, diags)
+		}
 	}
 }

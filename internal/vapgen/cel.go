@@ -20,6 +20,8 @@ const (
 	reasonNotEnabled = ": not enabled."
 	reasonAutogen    = ": pod controllers autogen is enabled."
 	reasonMode       = ": the evaluation mode is not Kubernetes."
+	reasonWorkload   = ": the exception %s covers workloads, whose controllers the API server cannot look up."
+	reasonAudit      = ": the exception %s has the action Audit for its objects only."
 	reasonUndefined  = ": the conditions of the exception %s may have no value for some objects, which the API server would deny; use has() or optional fields such as object.metadata.?labels.?app.orValue('')."
 )
 
@@ -49,6 +51,9 @@ type listVariable struct {
 func share(m *admissionregistrationv1.MatchResources, conditions []admissionregistrationv1.MatchCondition, variables []admissionregistrationv1.Variable,
 	in Input, unnamed bool) (*shared, error) {
 	out := &shared{constraints: withScopes(m)}
+	if out.undefined = inexpressible(in.Exceptions); out.undefined != "" {
+		return out, nil
+	}
 	var present []string
 	if len(in.Exceptions) > 0 {
 		var err error

@@ -57,6 +57,9 @@ func translateClassic(given Input) (Output, error) {
 	case rules[0].Preconditions != nil && len(rules[0].Preconditions.Raw) > 0 && string(rules[0].Preconditions.Raw) != "null":
 		return Output{Reason: skipped + reasonPreconditions}, nil
 	}
+	if reason := inexpressible(given.Exceptions); reason != "" {
+		return Output{Reason: skipped + reason}, nil
+	}
 	enforce, reason := action(&p.Spec, rules[0].Validation)
 	var constraints *admissionregistrationv1.MatchResources
 	if reason == "" {

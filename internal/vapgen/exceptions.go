@@ -1,6 +1,7 @@
 package vapgen
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,19 @@ type folded struct {
 type list struct {
 	always []string // for every request
 	when   []string // expressions for additional texts
+}
+
+// inexpressible returns why no policy of the API server can have the exceptions; empty if it can.
+func inexpressible(exceptions []*policy.Exception) string {
+	for _, e := range exceptions {
+		switch {
+		case e.Workload:
+			return fmt.Sprintf(reasonWorkload, e.Key())
+		case e.Audit:
+			return fmt.Sprintf(reasonAudit, e.Key())
+		}
+	}
+	return ""
 }
 
 // fold translates exceptions of policies.kyverno.io. taken are the names of the policy's own conditions. present are the paths that are present

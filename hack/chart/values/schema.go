@@ -11,13 +11,13 @@ var types = map[string]string{"string": "string", "int": "integer", "bool": "boo
 
 // Schema returns the JSON Schema (draft 7) of the values. It rejects keys that values.yaml does not have: they are
 // mistakes.
-func (v *Value) Schema() ([]byte, error) {
+func (v *Value) Schema(chart string) ([]byte, error) {
 	s, err := v.schema(v)
 	if err != nil {
 		return nil, err
 	}
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"
-	s["title"] = "Values of the chart ephor"
+	s["title"] = "Values of the chart " + chart
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)

@@ -15,7 +15,23 @@ const (
 )
 
 // WriteTables replaces the tables of values in the document.
-func (v *Value) WriteTables(path string) error {
+func (v *Value) WriteTables(path string) error { return write(path, v.tables()) }
+
+// WriteTable replaces the tables by one table of all values.
+func (v *Value) WriteTable(path string) error {
+	var out bytes.Buffer
+	out.WriteString("\n| Value | Default | |\n|---|---|---|\n")
+	v.Walk(func(c *Value) {
+		if c.Type != "object" {
+			fmt.Fprintf(&out, "| `%s` | %s | %s |\n", c.Path, defaultText(c), cell(c.Description))
+		}
+	})
+	out.WriteString("\n")
+	return write(path, out.String())
+}
+
+// write replaces what the document has between its markers.
+func write(path, tables string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -25,7 +41,7 @@ func (v *Value) WriteTables(path string) error {
 	if !ok || !ok2 {
 		return fmt.Errorf("%s has no lines %q and %q", path, begin, end)
 	}
-	return os.WriteFile(path, []byte(before+begin+v.tables()+end+after), 0o644)
+	return os.WriteFile(path, []byte(before+begin+tables+end+after), 0o644)
 }
 
 // tables returns one table for each value at the top level, and one list of values without effect.

@@ -1,7 +1,7 @@
 // Package values parses the chart's values.yaml with its comments, and generates the schema and the documentation from it.
 //
 //	v, err := values.Parse(text)
-//	schema, err := v.Schema()
+//	schema, err := v.Schema("ephor")
 //
 // The comment above a key describes it. Its last line may begin with "@" and give the type, if the default does not show it
 // or more is allowed: string, int, bool, map, list, any, enum(a,b), each with "?" if null is allowed, or like(path) for a

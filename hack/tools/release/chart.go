@@ -36,13 +36,25 @@ var (
 	repositoryLine = regexp.MustCompile(`(?m)^(image:\n(?:  .*\n)*?  repository:) .*$`)
 )
 
-// chart writes the chart twice: as the archive for `helm install`, and as an OCI layout.
-func (r *release) chart() error {
-	archive, metadata, err := r.packedChart()
+// chartNames are the charts of a release: that of the program, and that of the policies.
+var chartNames = []string{"ephor", "ephor-policies"}
+
+// charts writes each chart twice: as the archive for `helm install`, and as an OCI layout.
+func (r *release) charts() error {
+	for _, name := range chartNames {
+		if err := r.chart(name); err != nil {
+			return fmt.Errorf("the chart %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *release) chart(name string) error {
+	archive, metadata, err := r.packedChart(name)
 	if err != nil {
 		return err
 	}
-	if err := r.put("ephor-"+r.version+".tgz", archive, 0o644); err != nil {
+	if err := r.put(name+"-"+r.version+".tgz", archive, 0o644); err != nil {
 		return err
 	}
 	image, err := r.chartImage(archive, metadata)
@@ -61,7 +73,7 @@ func (r *release) chart() error {
 	if err := path.AppendImage(image, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version})); err != nil {
 		return err
 	}
-	return r.packLayout(dir, chartLayout(r.version))
+	return r.packLayout(dir, chartLayout(name, r.version))
 }
 
 // packedImage writes the layout of the image as one file.
@@ -84,12 +96,12 @@ func (r *release) installManifest() error {
 	return r.put("install.yaml", text, 0o644)
 }
 
-func chartLayout(version string) string { return "ephor_" + version + "_chart.oci.tar" }
-func imageLayout(version string) string { return "ephor_" + version + "_image.oci.tar" }
+func chartLayout(name, version string) string { return name + "_" + version + "_chart.oci.tar" }
+func imageLayout(version string) string       { return "ephor_" + version + "_image.oci.tar" }
 
-// packedChart returns the archive of the chart, and its Chart.yaml, with the version of the release and the location of its image.
-func (r *release) packedChart() (archive, metadata []byte, err error) {
-	root := filepath.Join(r.source, "charts", "ephor")
+// packedChart returns the archive of a chart, and its Chart.yaml, with the version of the release and the location of the image.
+func (r *release) packedChart(chart string) (archive, metadata []byte, err error) {
+	root := filepath.Join(r.source, "charts", chart)
 	var files []file
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -108,11 +120,14 @@ func (r *release) packedChart() (archive, metadata []byte, err error) {
 			content = versionLine.ReplaceAll(content, []byte("${1}: "+r.version))
 			metadata = content
 		case "values.yaml":
+			if chart != chartNames[0] {
+				break // it names no image
+			}
 			if content, err = r.values(content); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
 		}
-		files = append(files, file{"ephor/" + filepath.ToSlash(name), 0o644, content})
+		files = append(files, file{chart + "/" + filepath.ToSlash(name), 0o644, content})
 		return nil
 	})
 	if err != nil {

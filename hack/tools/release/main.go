@@ -125,7 +125,7 @@ func (r *release) write() error {
 	for _, step := range []func() error{
 		func() error { return r.archives(documents) },
 		func() error { return r.packages(documents) },
-		r.chart,
+		r.charts,
 		r.packedImage,
 		r.installManifest,
 		r.materials,

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -16,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// push pushes the image and the chart of a release to a registry, and prints their names with digests.
+// push pushes the image and the charts of a release to a registry, and prints their names with digests.
 func push(args []string) error {
 	f := flag.NewFlagSet("push", flag.ContinueOnError)
 	to := f.String("to", "", "registry and path, as registry.example.com/team")
@@ -27,9 +29,13 @@ func push(args []string) error {
 	if f.NArg() != 1 || *to == "" || *version == "" {
 		return errors.New("push -to HOST/PATH -version VERSION ⟨folder of the release⟩")
 	}
-	for _, what := range []struct{ file, repository string }{{imageLayout(*version), *to + "/ephor"}, {chartLayout(*version), *to + "/charts/ephor"}} {
-		if err := pushLayout(filepath.Join(f.Arg(0), what.file), what.repository+":"+*version); err != nil {
-			return fmt.Errorf("%s: %w", what.file, err)
+	layouts := map[string]string{imageLayout(*version): "/ephor"}
+	for _, chart := range chartNames {
+		layouts[chartLayout(chart, *version)] = "/charts/" + chart
+	}
+	for _, file := range slices.Sorted(maps.Keys(layouts)) {
+		if err := pushLayout(filepath.Join(f.Arg(0), file), *to+layouts[file]+":"+*version); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return nil

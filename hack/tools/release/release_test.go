@@ -91,9 +91,11 @@ var written = func() func(t *testing.T) (first, again string) {
 		for path, content := range map[string]string{
 			"program/main.go": program, "program/go.mod": "module example.com/program\n\ngo 1.26.0\n",
 			"LICENSE": "licence", "home.env": "# a comment\nEPHOR_HOME=forge.example/owner/ephor\nEPHOR_REGISTRY=registry.example\nEPHOR_CONTACT=maintainers@forge.example\n", "README.md": "readme", "CHANGELOG.md": "changes",
-			"charts/ephor/Chart.yaml":  "apiVersion: v2\nname: ephor\ndescription: d\nversion: 0.0.0\nappVersion: 0.0.0\n",
-			"charts/ephor/values.yaml": "image:\n  # a\n  registry: \"\"\n  repository: ephor\nglobal:\n  image:\n    # b\n    registry: null\n",
-			"install.yaml":             "kind: Namespace\n",
+			"charts/ephor/Chart.yaml":           "apiVersion: v2\nname: ephor\ndescription: d\nversion: 0.0.0\nappVersion: 0.0.0\n",
+			"charts/ephor-policies/Chart.yaml":  "apiVersion: v2\nname: ephor-policies\ndescription: d\nversion: 0.0.0\nappVersion: 0.0.0\n",
+			"charts/ephor-policies/values.yaml": "policyType: null\n",
+			"charts/ephor/values.yaml":          "image:\n  # a\n  registry: \"\"\n  repository: ephor\nglobal:\n  image:\n    # b\n    registry: null\n",
+			"install.yaml":                      "kind: Namespace\n",
 		} {
 			write(t, filepath.Join(root, path), content)
 		}
@@ -189,8 +191,8 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	want := strings.Fields(`SHA256SUMS ephor-1.2.3-rc.1.tgz ephor-1.2.3~rc.1-1.aarch64.rpm ephor-1.2.3~rc.1-1.x86_64.rpm ephor.rb
-		ephor_1.2.3-rc.1.provenance.json ephor_1.2.3-rc.1_chart.oci.tar
+	want := strings.Fields(`SHA256SUMS ephor-1.2.3-rc.1.tgz ephor-1.2.3~rc.1-1.aarch64.rpm ephor-1.2.3~rc.1-1.x86_64.rpm ephor-policies-1.2.3-rc.1.tgz
+		ephor-policies_1.2.3-rc.1_chart.oci.tar ephor.rb ephor_1.2.3-rc.1.provenance.json ephor_1.2.3-rc.1_chart.oci.tar
 		ephor_1.2.3-rc.1_darwin_amd64.spdx.json ephor_1.2.3-rc.1_darwin_amd64.tar.gz ephor_1.2.3-rc.1_darwin_arm64.spdx.json ephor_1.2.3-rc.1_darwin_arm64.tar.gz
 		ephor_1.2.3-rc.1_linux_amd64.spdx.json ephor_1.2.3-rc.1_linux_amd64.tar.gz ephor_1.2.3-rc.1_linux_arm64.spdx.json ephor_1.2.3-rc.1_linux_arm64.tar.gz
 		ephor_1.2.3-rc.1_windows_amd64.spdx.json ephor_1.2.3-rc.1_windows_amd64.zip ephor_1.2.3-rc.1_windows_arm64.spdx.json ephor_1.2.3-rc.1_windows_arm64.zip
@@ -470,7 +472,7 @@ func TestChart(t *testing.T) {
 	server := httptest.NewServer(registry.New())
 	defer server.Close()
 	reference := strings.TrimPrefix(server.URL, "http://") + "/charts/ephor:" + version
-	if err := pushLayout(filepath.Join(dir, chartLayout(version)), reference); err != nil {
+	if err := pushLayout(filepath.Join(dir, chartLayout("ephor", version)), reference); err != nil {
 		t.Fatal(err)
 	}
 	ref, err := name.ParseReference(reference)

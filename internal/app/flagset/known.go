@@ -48,6 +48,7 @@ var knownFlags = []knownFlag{
 	{"enableDeferredLoading", "ABRC", true, "context entries are always loaded when they are first used"},
 	{"webhookRegistrationTimeout", "A", false, "webhooks are registered without waiting"},
 	{"dumpPatches", "A", true, whyInternal},
+	{"blockLegacyPolicyAPIs", "AC", true, "Ephor evaluates the kinds of kyverno.io and accepts changes of them"},
 	{"cleanupServerHost", "ABRI", false, "only the cleanup controller listens there"},
 	{"cleanupServerPort", "ABRI", false, "only the cleanup controller listens there"},
 	{"webhookServerPort", "C", false, "the port is --cleanupServerPort"},

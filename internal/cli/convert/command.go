@@ -39,10 +39,10 @@ func New() *cobra.Command {
 		Use:   "convert POLICY...",
 		Short: "Convert classic policies to CEL policies",
 		Long: "Convert converts each rule of a ClusterPolicy or Policy to a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or\n" +
-			"ImageValidatingPolicy, and a cleanup policy to a DeletingPolicy, and prints the result. To standard error it writes why a rule has no\n" +
-			"way, and where the new policy behaves differently. It then evaluates the classic rule and the new policy on resources that it generates\n" +
-			"from the policy and on those of --resource, and lists the differences. With --prove the exit code is 1 when a rule has no way, or when\n" +
-			"results differ, or when the rule matched nothing.",
+			"ImageValidatingPolicy, and a cleanup policy to a DeletingPolicy, and prints the result. To standard error it writes why a rule cannot be\n" +
+			"converted, and where the new policy behaves differently. It then evaluates the classic rule and the new policy on resources that it\n" +
+			"generates from the policy and on those of --resource, and lists the differences. With --prove the exit code is 1 when a rule cannot be\n" +
+			"converted, when results differ, or when the rule matched nothing.",
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
 			"  ephor convert policies/ --resource resources/ --prove",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ func New() *cobra.Command {
 	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions of the kinds that the policies match: files or directories (repeat it, or separate by commas)")
 	f.IntVar(&o.samples, "samples", 500, "number of resources to generate for the comparison of each rule")
 	f.Int64Var(&o.seed, "seed", 1, "seed of the random numbers; the same seed generates the same resources")
-	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule has no way, or when the results for a resource differ")
+	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule cannot be converted, or when the results for a resource differ")
 	return cmd
 }
 
@@ -102,14 +102,14 @@ func (o *options) run(cmd *cobra.Command) error {
 			if convert.HasRules(apiVersion, object.Kind()) {
 				where += ", rule " + rule.Name
 			}
-			remarks(report, object.Pos, where+" has no way", rule.Reasons)
+			remarks(report, object.Pos, where+" cannot be converted", rule.Reasons)
 			remarks(report, object.Pos, where, rule.Notes)
 			if rule.Policy == nil {
 				complete = false
 				continue
 			}
 			if _, mistakes := compiled(rule.Policy); mistakes.HasErrors() { // nothing invalid is written
-				remarks(report, object.Pos, where+" has no way", invalid(mistakes))
+				remarks(report, object.Pos, where+" cannot be converted", invalid(mistakes))
 				complete = false
 				continue
 			}

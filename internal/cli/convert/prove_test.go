@@ -37,7 +37,7 @@ func TestExamples(t *testing.T) {
 			err := cmd.Execute()
 			reason, known := noWay[filepath.Base(file)]
 			switch {
-			case known && (err == nil || !strings.Contains(report.String(), "has no way: "+reason)):
+			case known && (err == nil || !strings.Contains(report.String(), "cannot be converted: "+reason)):
 				t.Errorf("want no way: %s\n%s", reason, &report)
 			case !known && err != nil:
 				t.Errorf("%v\n%s", err, &report)

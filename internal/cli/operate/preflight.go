@@ -1,9 +1,13 @@
 package operate
 
 import (
+	"cmp"
+	stdcontext "context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,9 +15,12 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/cli/impact"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/discovery"
+	evaluation "ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/preflight"
 )
 
@@ -54,6 +61,9 @@ func NewPreflight() *cobra.Command {
 			cluster := &preflight.Cluster{
 				Reader: c, Kinds: discovery.New(served, time.Now), Version: version.GitVersion, Namespace: namespace,
 				Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Now: time.Now,
+				Live: func(ctx stdcontext.Context, programs []*policy.Program) (map[policy.ID]*preflight.Impact, error) {
+					return impactOf(ctx, kubeconfig, context, programs)
+				},
 			}
 			report := preflight.Run(cmd.Context(), cluster)
 			var annotated []string
@@ -119,4 +129,50 @@ func printPreflight(to io.Writer, r *preflight.Report) error {
 		fmt.Fprintf(w, "%d would be lost, %d would stop working, %d could not be read\n", r.Count(preflight.Lost), r.Count(preflight.Stops), r.Count(preflight.Unknown))
 	}
 	return w.Flush()
+}
+
+// impactOf evaluates the policies on all objects that they select in the cluster.
+func impactOf(ctx stdcontext.Context, kubeconfig, context string, programs []*policy.Program) (map[policy.ID]*preflight.Impact, error) {
+	out := map[policy.ID]*preflight.Impact{}
+	for _, p := range programs {
+		out[p.Identity()] = &preflight.Impact{}
+	}
+	var failed error
+	diags, err := impact.Live(ctx, kubeconfig, context, programs, func(e *evaluation.Evaluated) {
+		if e.Err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("%s: %w", e.Record.At, e.Err))
+			return
+		}
+		seen := map[policy.ID]policy.Status{}
+		for i := range e.After.Results {
+			r := &e.After.Results[i]
+			id := r.Program.Identity()
+			status := r.Status
+			if r.Object != nil && status == policy.StatusPass {
+				out[id].Changed = append(out[id].Changed, e.Record.At)
+			}
+			if worse(status, seen[id]) {
+				seen[id] = status
+			}
+		}
+		for id, status := range seen {
+			switch i := out[id]; status {
+			case policy.StatusFail, policy.StatusWarn:
+				i.Objects++
+				i.Violating = append(i.Violating, e.Record.At)
+			case policy.StatusError:
+				i.Objects++
+				i.Errors++
+			case policy.StatusPass:
+				i.Objects++
+			}
+		}
+	})
+	return out, errors.Join(err, failed, diags.Errors().Err())
+}
+
+// worse reports whether a status says more against an object than another one.
+func worse(a, b policy.Status) bool {
+	rank := []policy.Status{0, policy.StatusSkip, policy.StatusPass, policy.StatusError, policy.StatusWarn, policy.StatusFail}
+	return slices.Index(rank, a) > slices.Index(rank, b)
 }

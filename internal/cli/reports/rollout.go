@@ -28,12 +28,13 @@ type rolloutOptions struct {
 	minAge     time.Duration
 	limit      int
 	format     string
+	audit      auditFirst
 }
 
 func NewRollout() *cobra.Command {
 	o := &rolloutOptions{}
 	cmd := &cobra.Command{
-		Use:   "rollout POLICY",
+		Use:   "rollout POLICY | rollout --audit-first",
 		Short: "Show whether a policy can be enforced, and which resources it would refuse",
 		Long: "Rollout reads the reports about a policy and answers the questions before a switch from Audit to Enforce: which resources\n" +
 			"would be refused, in which namespaces, who owns them, and for each namespace whether the switch is safe. It compares with\n" +
@@ -42,15 +43,25 @@ func NewRollout() *cobra.Command {
 			"With recorded decisions it also shows whose requests would have been refused. It evaluates recorded requests with the current\n" +
 			"policy; for records without the request it uses the recorded results of the rules.\n\n" +
 			"The exit code is 0 when the switch is safe, 2 when it is not safe or when that is unknown, and 1 when something could not be\n" +
-			"read. What is unknown is listed, with the input that would answer it.",
+			"read. What is unknown is listed, with the input that would answer it.\n\n" +
+			"With --audit-first all policies of the kinds ClusterPolicy, Policy, CleanupPolicy and ClusterCleanupPolicy that the cluster stores\n" +
+			"report first, and deny and change nothing, until --as-written releases them one by one. The list is in the ConfigMap of the\n" +
+			"installation, so it can be written before Ephor replaces Kyverno.",
 		Example: "  ephor rollout require-team --owner-label team\n" +
 			"  ephor rollout require-team -n shop,lab -o json\n" +
 			"  ephor rollout require-team --decisions decisions.jsonl --since 24h --owner-label team\n" +
 			"  ephor rollout require-team --server https://127.0.0.1:8443 --certificate-authority ca.crt --since 7d\n" +
-			"  ephor rollout require-team --metrics-url http://localhost:9090 --min-age 168h",
-		Args: cobra.ExactArgs(1),
+			"  ephor rollout require-team --metrics-url http://localhost:9090 --min-age 168h\n" +
+			"  ephor rollout --audit-first --dry-run\n" +
+			"  ephor rollout require-team --as-written",
+		Args: o.audit.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.policy = args[0]
+			if len(args) > 0 {
+				o.policy = args[0]
+			}
+			if o.audit.given() {
+				return o.audit.run(cmd, &o.from, o.policy)
+			}
 			return o.run(cmd)
 		},
 	}
@@ -62,6 +73,7 @@ func NewRollout() *cobra.Command {
 	f.StringVar(&o.prometheus.url, "metrics-url", "", "address of a Prometheus server that scrapes the controllers, such as http://localhost:9090; requests are then counted, too")
 	f.StringVar(&o.prometheus.tokenFile, "metrics-token-file", "", "file with a bearer token for the Prometheus server")
 	o.decisions.AddFlags(f)
+	o.audit.addFlags(cmd)
 	f.DurationVar(&o.window, "metrics-window", 24*time.Hour, "period before now in which requests are counted")
 	f.DurationVar(&o.minAge, "min-age", 0, "minimum time that the policy must have been in the cluster, such as 168h; by default the week that the guide recommends is only advice")
 	f.IntVar(&o.limit, "limit", 1000, "maximum number of listed resources that would be refused")

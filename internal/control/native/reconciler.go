@@ -170,6 +170,10 @@ func (r *nativeRound) translate(native *vapgen.Native, version string) map[polic
 			r.again(keepNative)
 			continue
 		}
+		if r.snapshot.Get(id).AuditsFirst {
+			r.out[id] = vapgen.Output{Reason: "the policy audits first, so the API server does not enforce it"}
+			continue
+		}
 		o, err := p.translator.Translate(vapgen.Input{Object: p.object.Object, Exceptions: exceptions, Resources: r.Resources})
 		if err != nil {
 			o = vapgen.Output{Reason: reasonOf(native, err)}

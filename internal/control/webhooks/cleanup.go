@@ -29,8 +29,8 @@ type Cleanup struct {
 	Apply        *webhookconf.Reconciler
 	Conditions   *webhookconf.Conditions
 	Options      webhookconf.Options
-	ConfigMap    string // the name of the main ConfigMap
-	Configured   func() // called after each read of it
+	ConfigMap    string                   // the name of the main ConfigMap
+	Configured   func(*settings.Settings) // called with what each read of it says; nil after its deletion
 	Log          *slog.Logger
 }
 
@@ -79,7 +79,7 @@ func (w *Cleanup) Watches() []intake.Watch {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    w.configure,
 		UpdateFunc: func(_, obj any) { w.configure(obj) },
-		DeleteFunc: func(any) { w.Unlocked.Load(nil); w.Settings.Set(nil); w.Changed.Fire() },
+		DeleteFunc: func(any) { w.Unlocked.Load(nil); w.Settings.Set(nil); w.Configured(nil); w.Changed.Fire() },
 	}
 	return []intake.Watch{
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: serving.OwnerObject(), Handler: news},
@@ -97,6 +97,6 @@ func (w *Cleanup) configure(obj any) {
 	s, _ := settings.Parse(cm.Data)
 	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions, w.Conditions) // the settings are not shared yet
 	w.Settings.Set(s)
-	w.Configured()
+	w.Configured(s)
 	w.Changed.Fire()
 }

@@ -12,6 +12,16 @@ rights along; docs/security/rbac.md names the value of each. */}}
   resources: [validatingpolicies, namespacedvalidatingpolicies, imagevalidatingpolicies, namespacedimagevalidatingpolicies, mutatingpolicies, namespacedmutatingpolicies, generatingpolicies, namespacedgeneratingpolicies{{ if and $exceptions.enabled $exceptions.namespace }}, policyexceptions{{ end }}]
   verbs: [get, list, watch]
 {{- if and $exceptions.enabled $exceptions.namespace }}
+# An exception that covers workloads is compared with the live controller of an object.
+- apiGroups: [apps]
+  resources: [daemonsets, deployments, replicasets, statefulsets]
+  verbs: [get]
+- apiGroups: [batch]
+  resources: [cronjobs, jobs]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [replicationcontrollers]
+  verbs: [get]
 # An exception's status says that it could not be evaluated.
 - apiGroups: [kyverno.io, policies.kyverno.io]
   resources: [policyexceptions/status]
