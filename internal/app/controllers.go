@@ -7,7 +7,7 @@ import (
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
-	"ephor.invalid/ephor/internal/scan"
+	"ephor.invalid/ephor/internal/reports"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
 	"ephor.invalid/ephor/internal/updaterequest/follow"
 )
@@ -67,12 +67,19 @@ func (c *reporting) rows() []controller.Row {
 		missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
 	}
 	if c.flags.scans() {
-		rows = append(rows, controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(c.writeOmissions)})
+		rows = append(append(rows, c.scanner.Rows()...),
+			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(c.writeOmissions)})
+	} else if c.consumer != nil {
+		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.prune)})
+	}
+	if c.consumer != nil {
+		rows = append(rows, controller.Row{Name: reports.ConsumerName, Sources: c.consumer.Sources()})
 	}
 	if c.flags.scans() || c.consumer != nil {
-		rows = append(rows,
-			controller.Row{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
-			controller.Row{Name: scan.Name, Sources: on(controller.Func(c.reportAll))})
+		rows = append(rows, controller.Row{Name: "ring", Sources: on(controller.Forever(c.ring.Run))})
+		if c.writer != nil {
+			rows = append(rows, controller.Row{Name: "reports", Sources: c.writer.Sources()})
+		}
 	}
 	return append(rows, c.served...)
 }

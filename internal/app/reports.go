@@ -97,12 +97,13 @@ func (c *reporting) build(ctx context.Context) error {
 		return err
 	}
 	var sink scan.Sink = eventsOnly{}
+	var ready <-chan struct{}
 	if c.flags.write {
 		c.writer = reports.New(reports.Options{
 			Client: writer, Metadata: listed, Form: c.form(), Allowed: allowed, Log: c.log, Now: time.Now,
 			Again: func(gk schema.GroupKind, namespace, name, uid string) { c.scanner.Again(gk, namespace, name, uid) },
 		})
-		sink = c.writer
+		sink, ready = c.writer, c.writer.Ready()
 	}
 	if c.ring, err = newRing(c.base, c.env, reportsRing); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (c *reporting) build(ctx context.Context) error {
 	c.exceeded = status.NewExceeded(c.policies, c.manager.GetClient(), c.log)
 	c.unexempted = status.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
 	o := scan.Options{
-		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Share: c.ring,
+		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Ready: ready, Share: c.ring,
 		Root: root, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
 		Evaluated: c.exceeded.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.recordEvents, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,

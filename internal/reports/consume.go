@@ -102,16 +102,22 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// Run merges results until ctx is done. The Writer must know the reports.
-func (c *Consumer) Run(ctx context.Context) {
-	var running sync.WaitGroup
+// Sources follow the two kinds of EphemeralReports and merge their results, once the Writer knows the reports.
+func (c *Consumer) Sources() []controller.Source {
+	var out []controller.Source
 	for _, of := range []func() client.ObjectList{
 		func() client.ObjectList { return &reportsv1.EphemeralReportList{} },
 		func() client.ObjectList { return &reportsv1.ClusterEphemeralReportList{} },
 	} {
-		running.Go(func() { c.follow(ctx, of) })
+		out = append(out, controller.Forever(func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-c.o.Writer.Ready():
+				c.follow(ctx, of)
+			}
+		}))
 	}
-	running.Wait()
+	return out
 }
 
 // follow lists and watches one kind.

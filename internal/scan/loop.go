@@ -27,7 +27,6 @@ const (
 type loop struct {
 	s    *Scanner
 	set  atomic.Pointer[set]
-	stop context.CancelFunc
 	wake chan struct{}
 
 	mu      sync.Mutex
