@@ -149,7 +149,7 @@ func consume(t *testing.T, ctx context.Context, user string, ahead time.Duration
 		Keys: reportKeys, Doubts: doubts(),
 		Now: func() time.Time { return time.Now().Add(ahead) },
 	})
-	done := make(chan struct{})
+	done = make(chan struct{})
 	go func() {
 		defer close(done)
 		controller.RunRows(ctx, []controller.Row{{Name: "reports", Sources: w.Sources()}, {Name: reports.ConsumerName, Sources: c.Sources()}}, log, nil)

@@ -48,6 +48,7 @@ var busy = []part{
 	{"the files of a release", test(suite{module: "hack/tools/release", flags: []string{"-count=1"}})},
 	{"the site of the guide", test(suite{module: "hack/tools/site", flags: []string{"-count=1"}})},
 	// These measure time and memory, which the race detector multiplies.
+	{"the controllers under seeded actions and faults", test(suite{packages: fixed("./internal/simulation/..."), flags: []string{"-count=1", "-timeout=15m"}})},
 	{"limits on any input", test(suite{packages: fixed("./robustness/"), flags: []string{"-count=1", "-timeout=15m"}})},
 	{"limits on expressions", test(suite{packages: fixed("./internal/celenv/", "./internal/compilecost/", "./internal/compile/"), flags: []string{
 		"-count=1", "-run=TestBombs|TestEstimates|TestT15",
@@ -100,7 +101,7 @@ var quick = []part{
 }
 
 // notUnits are the folders whose tests are parts of their own, or run by hand.
-var notUnits = []string{"e2e", "soak", "conformance", "robustness", "internal/devcluster", "charts"}
+var notUnits = []string{"e2e", "soak", "conformance", "robustness", "internal/devcluster", "internal/simulation", "charts"}
 
 func isUnit(pkg string) bool {
 	return !slices.ContainsFunc(notUnits, func(dir string) bool {

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,16 +36,22 @@ func newRecord(ctx context.Context, b *base, namespace string, c client.Client) 
 	return r, r.origin.Load(ctx)
 }
 
-// resource lists and watches the metadata of a resource.
-func (r *record) resource(gvr schema.GroupVersionResource) follow.Resource {
-	return r.metadata.Resource(gvr)
+// watch follows the metadata of a resource.
+func (r *record) watch(gvr schema.GroupVersionResource, h follow.Handler) func(context.Context) {
+	return func(ctx context.Context) {
+		r.log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
+		(&controller.Reflector[*metav1.PartialObjectMetadata]{From: controller.From(r.metadata.Resource(gvr)), Sink: controller.Sink[*metav1.PartialObjectMetadata]{
+			Begin:  h.Begin,
+			Seen:   func(o *metav1.PartialObjectMetadata) error { h.Seen(string(o.UID), o.ResourceVersion); return nil },
+			Gone:   func(o *metav1.PartialObjectMetadata) { h.Gone(string(o.UID)) },
+			Listed: func(string) error { h.Listed(); return nil },
+			Failed: h.Failed,
+		}}).Run(ctx)
+	}
 }
 
-// run stores the objects that this replica generates, and merges the objects of other replicas.
+// run merges the objects of other replicas.
 func (r *record) run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { r.origin.Run(ctx) })
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
 	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
 	stored := func(o *metav1.PartialObjectMetadata) error {

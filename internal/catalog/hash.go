@@ -57,7 +57,7 @@ func hashOf(p *policy.Program) Hash {
 			text(e.UID)
 			b = binary.AppendVarint(b, e.Generation)
 			b = binary.AppendVarint(b, int64(e.Priority)) // labels and annotations do not change the generation
-			for _, set := range []bool{e.Workload, e.Audit} {
+			for _, set := range []bool{e.Workload, e.Audit, e.EndsSoon} {
 				text(strconv.FormatBool(set))
 			}
 			text(e.Reason)

@@ -31,16 +31,18 @@ func TestGroup(t *testing.T) {
 		g := &Group[string]{}
 		g.Set(map[string]Source{"a": source("a")})
 		none := func(func(string) bool) {}
-		end := run(t, Row{Name: "t", Sources: []Source{g}, Keys: none, Reconcile: func(_ context.Context, key string) (time.Duration, error) {
+		row := Row{Name: "t", Sources: []Source{g}, Keys: none, Reconcile: func(_ context.Context, key string) (time.Duration, error) {
 			step("reconciled " + key)
 			return 0, nil
-		}})
+		}}
+		end := run(t, row)
 		g.Set(map[string]Source{"a": source("another a"), "b": source("b")})
 		synctest.Wait()
 		g.Set(map[string]Source{"b": source("b")})
 		synctest.Wait()
 		end()
-		want := []string{"reconciled a", "reconciled b", "ended a", "ended b"}
+		run(t, row)() // a row that runs again starts them again
+		want := []string{"reconciled a", "reconciled b", "ended a", "ended b", "reconciled b", "ended b"}
 		if !slices.Equal(steps, want) {
 			t.Errorf("%s, want %s", strings.Join(steps, ", "), strings.Join(want, ", "))
 		}

@@ -42,7 +42,7 @@ func (s *sim) check() (problems []string) {
 		if has("append") {
 			for key, o := range byKey {
 				ns, name, _ := strings.Cut(key, "/")
-				if name == "log" {
+				if label(o, "kind") == "log" || name == "created" {
 					seen, again := map[string]bool{}, 0
 					for _, entry := range strings.Split(text(o, "data", "log"), ",") {
 						if seen[entry] && entry != "" {
@@ -50,14 +50,22 @@ func (s *sim) check() (problems []string) {
 						}
 						seen[entry] = true
 					}
-					// Of a write whose answer was lost no one knows whether it was made.
-					if unsure := s.unanswered("/api/v1/namespaces/" + ns + "/configmaps/log"); again > unsure {
+					for entry := range seen {
+						if name == "created" && entry != "" && !s.created[entry] {
+							bad("%s has %s, which no creation asked for: %s", key, entry, text(o, "data", "log"))
+						}
+					}
+					// A write of the target or of the UpdateRequest whose answer was lost is made again.
+					if unsure := s.unanswered("/api/v1/namespaces/" + ns + "/configmaps/" + name); again > unsure {
 						bad("%s has %d entries more than once, after %d writes without an answer: %s", key, again, unsure, text(o, "data", "log"))
 					}
 				}
 				if label(o, "kind") == "appender" {
 					if entry := name + ":" + text(o, "data", "v") + ","; !strings.Contains(","+text(byKey[ns+"/log"], "data", "log"), ","+entry) {
 						bad("%s/log lacks %s: %s", ns, entry, text(byKey[ns+"/log"], "data", "log"))
+					}
+					if entry := name + ":" + text(o, "data", "v") + ","; !strings.Contains(","+text(byKey[ns+"/log2"], "data", "log"), ","+entry) {
+						bad("%s/log2 lacks %s: %s", ns, entry, text(byKey[ns+"/log2"], "data", "log"))
 					}
 				}
 			}
@@ -94,10 +102,10 @@ func (s *sim) check() (problems []string) {
 	return problems
 }
 
-// unanswered returns how many writes of an object were carried out, and not answered.
+// unanswered returns how many writes of an object, or of UpdateRequests, were carried out and not answered.
 func (s *sim) unanswered(path string) (n int) {
 	for _, c := range s.server.Calls() {
-		if c.Handled && c.Err != nil && c.Request.Writes() && c.Request.Path == path {
+		if c.Handled && c.Err != nil && c.Request.Writes() && (c.Request.Path == path || c.Request.GroupResource() == updateRequests) {
 			n++
 		}
 	}

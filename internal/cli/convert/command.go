@@ -161,26 +161,7 @@ func remarks(w io.Writer, pos func(string) diag.Position, where string, all []co
 
 // schemas returns the available information about kinds.
 func schemas(known *kindschema.Kinds) convert.Schemas {
-	return convert.Schemas{Resources: find(known), Lists: func(kind schema.GroupVersionKind, names []string) (list, sure bool) {
-		found := known.Find(kind.Group, kind.Version, kind.Kind, "")
-		if len(found) != 1 {
-			return false, false
-		}
-		t := found[0].Type
-		for _, name := range names {
-			ok := t != kindschema.Any
-			if name == "" {
-				t, ok = t.Element()
-			} else if ok {
-				t, ok = t.Field(name)
-			}
-			if !ok || t == nil {
-				return false, false
-			}
-		}
-		_, list = t.Element()
-		return list, t != kindschema.Any
-	}}
+	return convert.Schemas{Resources: find(known), Types: known.TypeOf}
 }
 
 // find returns a function that finds the resources of known kinds. Of several versions of a group it takes v1, or else the last one.
@@ -198,7 +179,7 @@ func find(known *kindschema.Kinds) convert.Resources {
 				out[i] = gvr
 			}
 		}
-		if len(out) == 0 && !wildcard.Has(t.Group) && !wildcard.Has(t.Version) && !wildcard.Has(t.Kind) {
+		if len(out) == 0 && (t.Group == "*" || !wildcard.Has(t.Group)) && (t.Version == "*" || !wildcard.Has(t.Version)) && !wildcard.Has(t.Kind) {
 			out = append(out, schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: kinds.Plural(t.Kind)})
 		}
 		return out

@@ -80,10 +80,16 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		p.existing = p.given
 	}
 	p.now = offline.Now()
-	t := &attempts{stage: stage, kinds: len(sampler.kinds), unasked: unasked(classic, cel), older: map[string]map[string]any{}, tried: map[string]int{}}
+	t := &attempts{stage: stage, kinds: len(sampler.kinds) + len(sampler.subresources), unasked: unasked(classic, cel), older: map[string]map[string]any{}, tried: map[string]int{}}
 	t.updates = onlyUpdates(classic)
+	t.subresource = func(i int) *subresource {
+		if i >= len(made) {
+			return nil
+		}
+		return sampler.subresourceAt(i)
+	}
+	t.existing = allowsExisting(classic) && !allowsExisting(cel)
 	for _, r := range append(slices.Clip(classic.Rules), cel.Rules...) {
-		t.existing = t.existing || r.AllowExisting
 		if r.Needs.User && t.users == nil {
 			t.users = requesters(original)
 		}
@@ -154,10 +160,18 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	for _, m := range missing {
 		fmt.Fprintf(w, "%s: %s\n", where, m)
 	}
+	if applied > 0 && denied == 0 {
+		fmt.Fprintf(w, "%s: warning: no resource is %s, so that the proof says little (add one that is, with --resource)\n", where, did[stage])
+	}
 	if len(t.unasked) > 0 {
 		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(t.unasked, " and "))
 	}
 	return different == 0 && len(missing) == 0, nil
+}
+
+// allowsExisting reports whether a program admits updates of objects that violated it before.
+func allowsExisting(p *policy.Program) bool {
+	return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AllowExisting })
 }
 
 // onlyUpdates reports whether the rules of a program are about updates, and not about creations.
@@ -242,7 +256,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt
 	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
 	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
-		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{},
+		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{}, Seed: 1,
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)

@@ -42,6 +42,9 @@ func (e expr) within(b binding) string {
 	return e.text
 }
 
+// atom returns e as an operand of any operator.
+func (e expr) atom() expr { return member(e.within(bindsMember)) }
+
 // and joins conditions with &&. It omits those that are always true.
 func and(all ...expr) expr { return join(all, yes, no, " && ", bindsAnd) }
 

@@ -155,29 +155,22 @@ func (t *templating) text(s, path string) string {
 		return s
 	}
 	t.placeholders = true
-	whole := strings.TrimSpace(s)
-	if m := wholeVariable().FindStringSubmatch(whole); m != nil {
-		if v, ok := t.search(strings.TrimSpace(m[1]), path); ok {
-			return "(( " + v.text + " ))"
-		}
-		return s
-	}
-	if plain := variables().ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
-		t.refuse(path, "a nested variable, or a variable that contains braces, is not converted", "")
-		return s
-	}
 	var out strings.Builder
-	at := 0
-	for _, m := range variables().FindAllStringSubmatchIndex(s, -1) {
-		out.WriteString(strings.ReplaceAll(s[at:m[0]], "((", `\((`))
-		v, ok := t.search(strings.TrimSpace(s[m[2]:m[3]]), path)
+	parts := partsOf(s)
+	for _, p := range parts {
+		if p.variable == "" {
+			out.WriteString(strings.ReplaceAll(p.literal, "((", `\((`))
+			continue
+		}
+		v, ok := t.search(p.variable, path)
 		if !ok {
 			return s
 		}
-		out.WriteString("(( " + v.text + " ))")
-		at = m[1]
+		out.WriteString("(( " + v.value().text + " ))")
 	}
-	out.WriteString(strings.ReplaceAll(s[at:], "((", `\((`))
+	if len(parts) == 1 {
+		return strings.TrimSpace(out.String())
+	}
 	return out.String()
 }
 

@@ -70,15 +70,16 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 			conditions = append(conditions, document(&w.MatchConditions[i]))
 		}
 	}
-	if len(r.CELPreconditions) > 0 && spec["failurePolicy"] == "Ignore" {
-		c.note(c.path+".celPreconditions", "a precondition without a value is an error of the classic rule; with failurePolicy Ignore, the CEL policy does not match then", "")
-	}
 	for i := range r.CELPreconditions {
+		if spec["failurePolicy"] == "Ignore" && r.Validation != nil { // without a value, the rule has an error, and a policy with matchConditions would not match
+			c.unless = and(orYes(c.unless), expr{r.CELPreconditions[i].Expression, bindsTernary})
+			continue
+		}
 		conditions = append(conditions, document(&r.CELPreconditions[i]))
 	}
 	if raw, ok := c.decode(r.Preconditions, c.path+".preconditions"); ok && raw != nil {
 		if e := c.conditions(raw, c.path+".preconditions"); strings.Contains(e.text, subject) {
-			c.unless = e // conditions of policies cannot read variables
+			c.unless = and(orYes(c.unless), e) // conditions of policies cannot read variables
 		} else {
 			conditions = addCondition(conditions, "preconditions", e)
 		}
@@ -149,8 +150,17 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	}
 	if r.Generation != nil && !slices.ContainsFunc(matched, func(f filter) bool { return len(operationsOf(f)) > 0 }) {
 		out = []string{"CREATE", "UPDATE"}
+		if slices.ContainsFunc(matched, func(f filter) bool { return slices.ContainsFunc(f.ResourceDescription.Kinds, connects) }) {
+			out = append(out, "CONNECT")
+		}
 	}
 	return out
+}
+
+// connects reports whether requests for a kind, such as Pod/exec, connect to a resource.
+func connects(kind string) bool {
+	t, err := match.ParseKind(kind)
+	return err == nil && slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, t.Subresource)
 }
 
 // sparesDeletions reports whether the preconditions of a rule never hold for deletions.
@@ -160,9 +170,13 @@ func (c *converter) sparesDeletions(r *kyvernov1.Rule) bool {
 	if m, isMap := raw.(map[string]any); isMap {
 		all, isList = m["all"].([]any)
 	}
+	failed := false // an error of an earlier condition counts for deletions, too
 	return ok && isList && slices.ContainsFunc(all, func(e any) bool {
 		m, _ := e.(map[string]any)
 		key, _ := m["key"].(string)
+		if failed = failed || mayFail(m); failed {
+			return false
+		}
 		if !ofOperation().MatchString(key) {
 			return false
 		}

@@ -122,6 +122,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, 
 	rule := subject.NewRule(c)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.Action.Default = celpolicy.Actions(spec.ValidationActions)
+	rule.AllowExisting = mode == celenv.Kubernetes && celpolicy.AllowsExisting(p.Annotations)
 	rule.Annotates = len(subject.Rule.Annotations) > 0
 	rule.Eval = (&evaluator{rule: &subject.Rule, unlisted: subject.Unlisted, json: mode == celenv.JSON}).evaluate
 	if c.Diags.HasErrors() {
