@@ -308,6 +308,9 @@ func (s *sim) do(a action) {
 			if codeOf(err) == http.StatusNotFound {
 				if err = s.create(o); err == nil {
 					s.count(s.created, key)
+					if meta(o)["annotations"] = map[string]any{"at": "once"}; s.patch(o) == nil { // before its work is done
+						s.count(s.asked, key)
+					}
 				}
 			}
 			if err == nil {
