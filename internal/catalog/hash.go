@@ -26,7 +26,7 @@ func (h *Hash) toggle(p *policy.Program) {
 	}
 }
 
-// hashOf returns the hash of a Program: its identity, its generation, its labels and annotations (which affect evaluation but not the
+// hashOf returns the hash of a Program: its identity, its generation, whether it audits first, its labels and annotations (which affect evaluation but not the
 // generation), and the exceptions of its rules. It leaves out the resource version, since a status update changes it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
@@ -47,6 +47,9 @@ func hashOf(p *policy.Program) Hash {
 	text(p.Name)
 	text(p.UID)
 	b = binary.AppendVarint(b, p.Generation)
+	if p.AuditsFirst {
+		text("audits first")
+	}
 	pairs(p.Labels)
 	pairs(p.Annotations)
 	for _, r := range p.Rules {
@@ -57,7 +60,7 @@ func hashOf(p *policy.Program) Hash {
 			text(e.UID)
 			b = binary.AppendVarint(b, e.Generation)
 			b = binary.AppendVarint(b, int64(e.Priority)) // labels and annotations do not change the generation
-			for _, set := range []bool{e.Workload, e.Audit} {
+			for _, set := range []bool{e.Workload, e.Audit, e.EndsSoon} {
 				text(strconv.FormatBool(set))
 			}
 			text(e.Reason)

@@ -25,13 +25,20 @@ type Exceptions struct {
 	KeepMistaken bool
 	// Accepts reports whether exceptions in the namespace take effect.
 	Accepts func(namespace string) bool
-	Catalog *catalog.Catalog
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Approved reports whether the approval of an exception is proved; nil if none is needed. An exception without an approval has no effect. The
+	// error means that this is not known.
+	Approved func(object map[string]any) (bool, error)
+	// WarnDays returns the number of days before its end from which an exception ends soon; nil for none.
+	WarnDays func() int
+	Catalog  *catalog.Catalog
+	Log      *slog.Logger
+	Now      func() time.Time
 
 	mu sync.Mutex
+	// pending are the exceptions without a proved approval.
+	pending map[policy.ExceptionID]*policy.Exception
 	// expiring are the exceptions in the catalog that have an expiry.
-	expiring map[policy.ExceptionID]time.Time
+	expiring map[policy.ExceptionID]ending
 	timer    *time.Timer // runs expire at due; nil until an exception has an expiry
 	due      time.Time   // zero while no timer runs
 }
@@ -44,6 +51,13 @@ func (x *Exceptions) Watches() (all []Watch) {
 			log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
 			take: of.take, drop: of.drop, seen: func() {},
 		}
+		if x.Approved != nil {
+			of.objects.same = func(u *unstructured.Unstructured) { // its status may have an approval now
+				if err := of.objects.safely(u, func() error { return of.take(nil, u) }); err != nil {
+					x.Log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
+				}
+			}
+		}
 		all = append(all, Watch{Object: Object(k.GVK()), Resource: k.Resource, Older: k.Versions[1:], Optional: true, Handler: of.objects.handler()})
 	}
 	return all
@@ -54,13 +68,21 @@ type exceptionsOf struct {
 	*Exceptions
 	kind    *family.Exceptions
 	objects objects
+	turn    sync.Mutex // held while a state of an object is put into the catalog, so that an older one never comes last
 }
 
 func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
 	return policy.ExceptionID{Group: x.kind.Group, Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
+func (x *exceptionsOf) take(_, u *unstructured.Unstructured) error {
+	x.turn.Lock()
+	defer x.turn.Unlock()
+	return x.put(u)
+}
+
+// put puts the state of an exception into the catalog. The caller holds turn.
+func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 	id := x.id(u)
 	defer func() {
 		if v := recover(); v != nil {
@@ -78,6 +100,9 @@ func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
 		}
 		return err
 	}
+	if !x.approved(u, id, e) {
+		return nil
+	}
 	if x.set(id, e) {
 		x.Log.Info("exception in force", "exception", e.Key(), "group", id.Group)
 	} else {
@@ -86,8 +111,58 @@ func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
 	return nil
 }
 
+// approved reports whether the exception has the approval that it needs. Otherwise it removes the exception from the catalog.
+func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.ExceptionID, e *policy.Exception) bool {
+	if x.Approved == nil {
+		return true
+	}
+	ok, err := x.Approved(u.Object)
+	x.mu.Lock()
+	delete(x.pending, id)
+	if !ok {
+		if x.pending == nil {
+			x.pending = map[policy.ExceptionID]*policy.Exception{}
+		}
+		x.pending[id] = e
+	}
+	x.mu.Unlock()
+	if ok {
+		return true
+	}
+	x.remove(id)
+	x.Log.Info("exception is pending", "exception", e.Key(), "group", id.Group, "error", err)
+	if err != nil { // the keys cannot be read
+		time.AfterFunc(approvalPause, func() {
+			x.turn.Lock()
+			defer x.turn.Unlock()
+			if x.objects.get(idOf(u)) == u { // it is still the last state
+				_ = x.objects.safely(u, func() error { return x.put(u) })
+			}
+		})
+	}
+	return false
+}
+
+// approvalPause is the time after which an approval is checked again that could not be checked.
+const approvalPause = 15 * time.Second
+
+// Pending returns the exceptions that wait for an approval.
+func (x *Exceptions) Pending() (out []*policy.Exception) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.pending {
+		out = append(out, e)
+	}
+	return out
+}
+
 func (x *exceptionsOf) drop(u *unstructured.Unstructured) {
+	x.turn.Lock()
+	defer x.turn.Unlock()
 	id := x.id(u)
 	x.remove(id)
+	x.mu.Lock()
+	delete(x.pending, id)
+	x.mu.Unlock()
 	x.Log.Info("exception gone", "exception", idOf(u).Key(), "group", id.Group)
 }

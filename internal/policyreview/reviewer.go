@@ -12,6 +12,7 @@ import (
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -29,6 +30,8 @@ type Discovery interface {
 type Options struct {
 	// Exceptions decides which PolicyExceptions take effect; a review warns about the others.
 	Exceptions Exceptions
+	// Settings returns the settings of the installation; nil for the defaults.
+	Settings func() *settings.Settings
 	// Accounts execute the work of policies.
 	Accounts Accounts
 	// Permitted is what the operator permits policies to do.

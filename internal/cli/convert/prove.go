@@ -182,6 +182,9 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	for _, m := range missing {
 		fmt.Fprintf(w, "%s: %s\n", where, m)
 	}
+	if applied > 0 && denied == 0 {
+		fmt.Fprintf(w, "%s: warning: no resource is %s, so that the proof says little (add one that is, with --resource)\n", where, did[stage])
+	}
 	if len(t.unasked) > 0 {
 		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(t.unasked, " and "))
 	}
