@@ -184,7 +184,8 @@ func TestInertPolicies(t *testing.T) {
 	took("Ephor leads")
 	p.check(t, "there")
 
-	// Back to what they say, one by one.
+	// Back to what they say, one by one; a policy for existing triggers acts on those that it found.
+	in.kubectl(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: trigger, namespace: shop, labels: {make: "yes"}}}`, "apply", "-f", "-")
 	for _, name := range []string{"deny-7", "change-8", "make-9"} {
 		if _, all, code := in.ephorCommand("rollout", name, "--as-written"); code != 0 {
 			t.Errorf("exit code %d: %s", code, all)
@@ -197,7 +198,6 @@ func TestInertPolicies(t *testing.T) {
 	}
 	in.wants("deny-7", "deny-7 is not allowed")
 	in.wants("change-8", "it was changed")
-	in.kubectl(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: trigger, namespace: shop, labels: {make: "yes"}}}`, "apply", "-f", "-")
 	suite.Until(t, "the released policy generates", func() error {
 		_, err := in.Try(t, "", "get", "configmap", "made-9-trigger", "-n", "shop")
 		return err

@@ -96,8 +96,41 @@ var quick = []part{
 		if err != nil || len(packages) == 0 {
 			return err
 		}
-		return test(suite{packages: fixed(packages...)})(g)
+		known, err := readTimes()
+		if err != nil {
+			return err
+		}
+		var quick []string
+		for _, p := range packages {
+			slow := slowIn(known, p)
+			if len(slow) == 0 {
+				quick = append(quick, p)
+				continue
+			}
+			for _, name := range slow {
+				g.notRun = append(g.notRun, p+" "+name+fmt.Sprintf(": NOT RUN (make check leaves out tests of more than %d s)", patience))
+			}
+			err = errors.Join(err, test(suite{packages: fixed(p), flags: []string{"-skip=^(" + strings.Join(slow, "|") + ")$"}})(g))
+		}
+		if len(quick) > 0 {
+			err = errors.Join(err, test(suite{packages: fixed(quick...)})(g))
+		}
+		return err
 	}},
+}
+
+// patience is the number of seconds above which make check leaves out a test.
+const patience = 10
+
+// slowIn returns the tests of a package that take longer than patience.
+func slowIn(known map[string]float64, pkg string) (out []string) {
+	for name, took := range known {
+		if of, test, ok := strings.Cut(name, " "); ok && of == pkg && took > patience {
+			out = append(out, test)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // notUnits are the folders whose tests are parts of their own, or run by hand.

@@ -105,6 +105,9 @@ func TestVersionAndHash(t *testing.T) {
 		}
 		seen[c.Snapshot().Hash()] = what
 	}
+	c.Set(a.AuditFirst())
+	fresh("a that audits first")
+	c.Set(a)
 	version := c.Snapshot().Version()
 	c.Set(a)
 	c.Delete(ID{Kind: "ClusterPolicy", Name: "nobody"})

@@ -26,7 +26,7 @@ func (h *Hash) toggle(p *policy.Program) {
 	}
 }
 
-// hashOf returns the hash of a Program: its identity, its generation, its labels and annotations (which affect evaluation but not the
+// hashOf returns the hash of a Program: its identity, its generation, whether it audits first, its labels and annotations (which affect evaluation but not the
 // generation), and the exceptions of its rules. It leaves out the resource version, since a status update changes it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
@@ -47,6 +47,9 @@ func hashOf(p *policy.Program) Hash {
 	text(p.Name)
 	text(p.UID)
 	b = binary.AppendVarint(b, p.Generation)
+	if p.AuditsFirst {
+		text("audits first")
+	}
 	pairs(p.Labels)
 	pairs(p.Annotations)
 	for _, r := range p.Rules {

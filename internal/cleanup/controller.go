@@ -126,7 +126,7 @@ func key(u *unstructured.Unstructured) string {
 func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) {
 	c.mu.Lock()
 	old := c.policies[key(u)]
-	if old != nil && same(old.object, u) {
+	if old != nil && same(old.object, u) && auditsFirst(old.program) == auditsFirst(program) {
 		old.object = u
 		c.mu.Unlock()
 		c.changed.Add(key(u))
@@ -161,6 +161,8 @@ func (c *Controller) Delete(u *unstructured.Unstructured) {
 func same(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && Previews(a.GetAnnotations()) == Previews(b.GetAnnotations())
 }
+
+func auditsFirst(p *policy.Program) bool { return p != nil && p.AuditsFirst }
 
 // Row returns the row that runs policies when they are due.
 func (c *Controller) Row() controller.Row {
@@ -231,7 +233,7 @@ type work func(context.Context, *entry, *unstructured.Unstructured) outcome
 // next returns what is to be done about a policy now; if nothing, it returns the time until it is due, or 0 if only a change can make it due.
 // The caller holds the lock.
 func (c *Controller) next(e *entry) (work, time.Duration) {
-	if e == nil || e.program == nil {
+	if e == nil || e.program == nil || e.program.AuditsFirst {
 		return nil, 0
 	}
 	now := c.Now()

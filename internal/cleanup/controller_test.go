@@ -141,6 +141,24 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// A policy that audits first has no run, a run in progress ends, and it runs again once it is released, although its object is the same.
+func TestAuditFirst(t *testing.T) {
+	now := at("2026-01-31T12:00:10Z")
+	c, _ := newController(&now)
+	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
+	take(c, u)
+	program, ended := c.policies[key(u)].program, false
+	c.policies[key(u)].stop = func() { ended = true }
+	c.Set(u, program.AuditFirst())
+	if next, err := c.Reconcile(t.Context(), key(u)); !ended || next != 0 || err != nil {
+		t.Errorf("the run has ended: %v, the next one is due in %s: %v", ended, next, err)
+	}
+	c.Set(u, program)
+	if e := c.policies[key(u)]; e.program != program || c.due(e).Format("15:04") != "12:00" {
+		t.Error("the released policy is not due")
+	}
+}
+
 // A misspelled value of the annotation must not delete anything.
 func TestPreviews(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "yes": true, "": true, "False": true} {

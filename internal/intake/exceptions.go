@@ -68,13 +68,21 @@ type exceptionsOf struct {
 	*Exceptions
 	kind    *family.Exceptions
 	objects objects
+	turn    sync.Mutex // held while a state of an object is put into the catalog, so that an older one never comes last
 }
 
 func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
 	return policy.ExceptionID{Group: x.kind.Group, Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
+func (x *exceptionsOf) take(_, u *unstructured.Unstructured) error {
+	x.turn.Lock()
+	defer x.turn.Unlock()
+	return x.put(u)
+}
+
+// put puts the state of an exception into the catalog. The caller holds turn.
+func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 	id := x.id(u)
 	defer func() {
 		if v := recover(); v != nil {
@@ -125,8 +133,10 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	x.Log.Info("exception is pending", "exception", e.Key(), "group", id.Group, "error", err)
 	if err != nil { // the keys cannot be read
 		time.AfterFunc(approvalPause, func() {
-			if x.objects.get(idOf(u)) == u {
-				x.objects.same(u)
+			x.turn.Lock()
+			defer x.turn.Unlock()
+			if x.objects.get(idOf(u)) == u { // it is still the last state
+				_ = x.objects.safely(u, func() error { return x.put(u) })
 			}
 		})
 	}
@@ -147,6 +157,8 @@ func (x *Exceptions) Pending() (out []*policy.Exception) {
 }
 
 func (x *exceptionsOf) drop(u *unstructured.Unstructured) {
+	x.turn.Lock()
+	defer x.turn.Unlock()
 	id := x.id(u)
 	x.remove(id)
 	x.mu.Lock()

@@ -274,7 +274,7 @@ func TestPendingExceptions(t *testing.T) {
 			Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			Approved: func(object map[string]any) (bool, error) {
 				by, _, _ := unstructured.NestedString(object, "status", "approval", "by")
-				return by == "jane", broken
+				return by == "jane" && broken == nil, broken
 			},
 		}
 		h := x.Watches()[0].Handler
@@ -302,9 +302,11 @@ func TestPendingExceptions(t *testing.T) {
 		broken = errors.New("no key")
 		h.OnUpdate(nil, object("", 3))
 		expect("the keys cannot be read", 0)
-		broken = nil
 		h.OnUpdate(nil, object("jane", 3))
-		expect("approved again", 1)
+		expect("approved, and the keys cannot be read", 0)
+		broken = nil
+		time.Sleep(approvalPause)
+		expect("the keys can be read again", 1)
 		h.OnDelete(object("jane", 3))
 		if len(x.Pending())+len(c.Snapshot().Exceptions()) > 0 {
 			t.Error("it is deleted")

@@ -6,14 +6,12 @@ import (
 	"strconv"
 	"strings"
 
+	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/value"
 )
 
 // approvalDomain is the domain of the seals of approvals.
 const approvalDomain = "exception-approval"
-
-// ownAnnotations begins the annotations of an exception that affect what it exempts.
-const ownAnnotations = "exceptions.ephor.dev/"
 
 // Approval returns what a seal proves that says: this user approved the exception as it is. It covers the UID, the generation, the content and the user: a copy
 // of the exception has another UID, and a change another content.
@@ -32,7 +30,7 @@ func ApprovedContent(object map[string]any) string {
 	annotations := map[string]any{}
 	all, _ := m["annotations"].(map[string]any)
 	for k, v := range all {
-		if strings.HasPrefix(k, ownAnnotations) {
+		if strings.HasPrefix(k, names.Exceptions) {
 			annotations[k] = v
 		}
 	}

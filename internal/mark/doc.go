@@ -16,5 +16,5 @@
 //
 // An approval of a PolicyException is a seal of another domain, over the exception and the approver (Approval).
 //
-// Floor 0: imports seal and value.
+// Floor 0: imports names, seal and value.
 package mark

@@ -46,7 +46,7 @@ type stage struct {
 }
 
 var stages = []stage{
-	{map[string]int{"admission": 2, "background": 3}, []string{"copy"}, []string{"trigger", "trigger", "trigger", "untrigger", "relabel", "tamper", "discard", "discard-slowly", "policy", "unpolicy", "large"}, []string{"denyrecord"}, 0},
+	{map[string]int{"admission": 2, "background": 3}, []string{"copy"}, []string{"trigger", "trigger", "trigger", "untrigger", "relabel", "tamper", "discard", "discard-slowly", "policy", "unpolicy", "large"}, []string{"denyrecord", "behind", "behind"}, 0},
 	{map[string]int{"admission": 2, "background": 2}, []string{"append"}, []string{"appender", "appender", "log", "unappender"}, []string{"denytarget", "conflicts"}, 0},
 	{map[string]int{"admission": 1, "background": 2}, []string{"clone"}, []string{"source", "namespace", "namespace", "unnamespace", "discard-clone"}, nil, 0},
 	{map[string]int{"reports": 3}, []string{"labelled"}, []string{"labelled", "labelled", "unlabelled", "label", "report", "policy-labelled", "namespace", "unnamespace"}, nil, 0},

@@ -55,8 +55,9 @@ type sim struct {
 	random  *rand.Rand
 	active  []*fault
 	version int
-	created map[string]bool // the appenders that were created, with their first version
-	busy    sync.WaitGroup
+	// asked and created are the requests for an appender that were admitted, and those of them that created it.
+	asked, created map[string]int
+	busy           sync.WaitGroup
 }
 
 // fault is a fault that lasts.
@@ -78,7 +79,7 @@ const (
 func simulate(t *testing.T, p *plan, out *result) {
 	ctx, end := context.WithCancel(t.Context())
 	began := time.Now()
-	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1)), apiserver.Options{ShortTokens: p.many > 0}), plan: p, random: rand.New(rand.NewPCG(p.seed, 2)), created: map[string]bool{}}
+	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1)), apiserver.Options{ShortTokens: p.many > 0}), plan: p, random: rand.New(rand.NewPCG(p.seed, 2)), asked: map[string]int{}, created: map[string]int{}}
 	defer func() {
 		end()
 		s.close()
@@ -302,13 +303,15 @@ func (s *sim) do(a action) {
 	case "appender":
 		user(func() error {
 			o := configMap(ns, fmt.Sprint("p", a.n), map[string]any{"kind": "appender"}, map[string]any{"v": v})
+			key := ns + "/" + text(o, "metadata", "name")
 			err := s.patch(o)
 			if codeOf(err) == http.StatusNotFound {
 				if err = s.create(o); err == nil {
-					s.cluster.mu.Lock()
-					s.created[text(o, "metadata", "name")+":"+v] = true
-					s.cluster.mu.Unlock()
+					s.count(s.created, key)
 				}
+			}
+			if err == nil {
+				s.count(s.asked, key)
 			}
 			return err
 		})
@@ -386,6 +389,13 @@ func (s *sim) do(a action) {
 	}
 }
 
+// count counts a request of a user.
+func (s *sim) count(of map[string]int, key string) {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	of[key]++
+}
+
 // patch changes an object that exists.
 func (s *sim) patch(o map[string]any) error {
 	path, name := pathOf(o)
@@ -430,6 +440,9 @@ func (s *sim) fail(a action) {
 	s.cluster.mu.Lock()
 	s.active = append(s.active, f)
 	s.cluster.mu.Unlock()
+	if a.what == "behind" {
+		s.server.EndWatches(clusterPolicies)
+	}
 	if a.what == "cutwatches" {
 		s.server.EndWatches(f.kind())
 	}
@@ -481,6 +494,10 @@ func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
 		case "denyrecord":
 			if q.Writes() && q.GroupResource() == configMaps && q.Namespace == namespace {
 				out.Status = &apierrors.NewForbidden(configMaps, q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "behind": // the background controllers do not see the policies of now
+			if q.GroupResource() == clusterPolicies && strings.HasPrefix(q.Client, "background-") {
+				out.Delay = max(out.Delay, f.until.Sub(now))
 			}
 		case "noleases": // one replica cannot reach its Lease, and does all else
 			if q.GroupResource() == leases && strings.HasPrefix(q.Client, fmt.Sprintf("admission-%d#", f.n%3)) {

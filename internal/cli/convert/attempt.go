@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -29,6 +28,7 @@ type attempt struct {
 	subresource string
 	object, old map[string]any
 	user        *policy.User
+	roles       policy.Roles         // those that the rule names, which some requesters have
 	parent      gvk.GroupVersionKind // of a subresource whose object has another kind; empty otherwise
 }
 
@@ -47,7 +47,7 @@ func (a *attempt) String() string {
 func (a *attempt) request(r *policy.Request) *policy.Request {
 	r.Operation, r.Subresource, r.User = a.operation, a.subresource, a.user
 	if a.user != nil {
-		r.ResolveRoles = func(context.Context) (policy.Roles, error) { return policy.Roles{}, nil }
+		r.ResolveRoles = resolver(a.roles, a.user)
 	}
 	if a.parent.Kind != "" {
 		r.GVK, r.GVR = a.parent, a.resource()
@@ -77,6 +77,8 @@ type attempts struct {
 	older map[string]map[string]any
 	// updates: the classic rule is about updates, and not about creations.
 	updates bool
+	// deletes: the classic rule names deletions.
+	deletes bool
 	// existing: the classic rule admits updates of objects that violated it before, which the policy in CEL does not.
 	existing bool
 
@@ -108,6 +110,15 @@ func (t *attempts) of(i int, object map[string]any, admit func(map[string]any) (
 		}
 		out[0] = attempt{what: "update", operation: policy.Update, object: object, old: old, user: user(i)}
 		t.older[kind] = object
+	}
+	if t.stage.Has(policy.StageGenerate|policy.StageMutateExisting) && !t.updates {
+		switch old := t.older[kind]; {
+		case round%4 == 0 && t.deletes:
+			out = append(out, attempt{what: "deletion", operation: policy.Delete, object: object, old: object, user: user(round)})
+		case old != nil:
+			out = append(out, attempt{what: "update", operation: policy.Update, object: object, old: renamed(old, object), user: user(round)})
+		}
+		return out, nil
 	}
 	if !t.stage.Has(policy.StageValidate | policy.StageVerifyImages | policy.StageMutate) {
 		return out, nil
@@ -289,6 +300,13 @@ func requesters(original map[string]any) []*policy.User {
 		}
 	}
 	visit(original["spec"])
+	if roles := rolesOf(original["spec"]); len(roles.Roles)+len(roles.ClusterRoles) > 0 {
+		add(&policy.User{Username: roleHolder, Groups: []string{"system:authenticated"}})
+		add(&policy.User{Username: "member", Groups: []string{"system:authenticated", roleHolders}})
+		for _, u := range slices.Clone(out) { // with the roles, and a user that the rule names
+			add(&policy.User{Username: u.Username, Groups: append(slices.Clone(u.Groups), roleHolders)})
+		}
+	}
 	return out
 }
 

@@ -108,20 +108,26 @@ func (o *options) run(cmd *cobra.Command) error {
 				complete = false
 				continue
 			}
-			if _, mistakes := compiled(rule.Policy); mistakes.HasErrors() { // nothing invalid is written
+			made := []map[string]any{rule.Policy}
+			if rule.Override != nil {
+				made = append(made, rule.Override)
+			}
+			if mistakes := mistakesOf(made); mistakes.HasErrors() { // nothing invalid is written
 				remarks(report, object.Pos, where+" cannot be converted", invalid(mistakes))
 				complete = false
 				continue
 			}
-			text, err := yaml.Marshal(rule.Policy)
-			if err != nil {
-				return err
-			}
-			if written++; written > 1 {
-				fmt.Fprintln(out, "---")
-			}
-			if _, err := out.Write(text); err != nil {
-				return err
+			for _, one := range made {
+				text, err := yaml.Marshal(one)
+				if err != nil {
+					return err
+				}
+				if written++; written > 1 {
+					fmt.Fprintln(out, "---")
+				}
+				if _, err := out.Write(text); err != nil {
+					return err
+				}
 			}
 			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i), rule)
 			if err != nil {
@@ -157,6 +163,15 @@ func remarks(w io.Writer, pos func(string) diag.Position, where string, all []co
 			fmt.Fprintf(w, "  hint: %s\n", r.Hint)
 		}
 	}
+}
+
+// mistakesOf returns the mistakes in policies.
+func mistakesOf(all []map[string]any) (out diag.List) {
+	for _, one := range all {
+		_, mistakes := compiled(one)
+		out.Add(mistakes...)
+	}
+	return out
 }
 
 // schemas returns the available information about kinds.

@@ -52,7 +52,8 @@ func (c *converter) block(m map[string]any, path string, errorIsTrue bool) expr 
 		all, _ := m[name].([]any)
 		for i, e := range all {
 			one, _ := e.(map[string]any)
-			out, fallible = append(out, c.condition(one, fmt.Sprintf("%s.%s[%d]", path, name, i))), append(fallible, mayFail(one) && c.heard == nil)
+			made := c.condition(one, fmt.Sprintf("%s.%s[%d]", path, name, i))
+			out, fallible = append(out, made), append(fallible, (mayFail(one) || lookups().MatchString(made.text)) && c.heard == nil)
 		}
 		return out, fallible
 	}
@@ -98,11 +99,21 @@ func inOrder(all []expr, fallible []bool, every bool) expr {
 	return out
 }
 
-// mayFail reports whether the key of a condition is a variable that may be missing, without a default.
+// mayFail reports whether a variable of a condition may be missing, without a default, or calls a function.
 func mayFail(condition map[string]any) bool {
-	key, _ := condition["key"].(string)
-	return strings.Contains(key, "{{") && !strings.Contains(key, "||") && !always().MatchString(key)
+	for _, side := range []string{"key", "value"} {
+		text, _ := condition[side].(string)
+		if strings.Contains(text, "{{") && (!strings.Contains(text, "||") || strings.Contains(text, "(")) && !always().MatchString(text) {
+			return true
+		}
+	}
+	return false
 }
+
+// lookups matches expressions that ask the cluster, a registry or a service.
+var lookups = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(resource|http|globalContext|image)\.(get|list|post|client|getMetadata)\(`)
+})
 
 func anyFails(conditions any) bool {
 	all, _ := conditions.([]any)

@@ -3,7 +3,6 @@ package convert
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"ephor.invalid/ephor/internal/value"
 
@@ -24,11 +23,15 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 		case e.ConfigMap != nil:
 			t, ok = c.contextConfigMap(e.ConfigMap, at+".configMap")
 		case e.GlobalReference != nil:
-			c.refuse(at+".globalReference", "context entries that read the global context are not converted", "write globalContext.get")
+			t, ok = c.contextGlobal(e.GlobalReference, at+".globalReference")
 		case e.APICall != nil && e.APICall.URLPath != "":
 			t, ok = c.contextAPICall(e.APICall, at+".apiCall")
+		case e.APICall != nil:
+			t, ok = c.contextService(e.APICall, at+".apiCall")
+		case e.ImageRegistry != nil:
+			t, ok = c.contextImage(e.ImageRegistry, at+".imageRegistry")
 		default:
-			c.refuse(at, "context entries that call services or registries are not converted", "write a variable with http.get or image.getMetadata")
+			c.refuse(at, "an empty entry of the context is not converted", "")
 		}
 		if !ok {
 			continue
@@ -113,58 +116,4 @@ func (c *converter) contextConfigMap(m *kyvernov1.ConfigMapReference, path strin
 	}
 	root := member("resource.get(" + arguments + ")")
 	return term{expr: root, root: root}, true
-}
-
-// contextAPICall converts an API call entry: an object or a list of the Kubernetes API, or the result of a query on it.
-func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t term, ok bool) {
-	path += ".urlPath"
-	refuse := func(text string) (term, bool) {
-		c.refuse(path, text, "write a variable with resource.get or resource.list")
-		return term{}, false
-	}
-	if a.Method != "" && a.Method != "GET" || strings.Contains(literals(a.URLPath), "?") {
-		return refuse("a call that sends something, or selects objects, is not converted")
-	}
-	parts := strings.Split(strings.Trim(a.URLPath, "/"), "/")
-	version := ""
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		version, parts = parts[1], parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		version, parts = parts[1]+"/"+parts[2], parts[3:]
-	default:
-		return refuse("the path names no resource")
-	}
-	namespace := ""
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		namespace, parts = parts[1], parts[2:]
-	}
-	if len(parts) > 2 || strings.Contains(version+parts[0], "{{") || strings.Contains(strings.Join(parts, ""), "}}") && len(parts) < 2 {
-		return refuse("the path has another form than group, version, namespace, resource and name")
-	}
-	arguments := []string{text(version), text(parts[0])}
-	switch in, ok := c.place(namespace, path); {
-	case !ok:
-		return t, false
-	case c.policy.Kind == "Policy" && namespace != c.policy.Namespace:
-		return refuse("a namespaced policy can read only its own namespace")
-	case c.policy.Kind != "Policy":
-		arguments = append(arguments, in)
-	}
-	call := "list"
-	if len(parts) == 2 {
-		name, ok := c.place(parts[1], path)
-		if !ok {
-			return t, false
-		}
-		call, arguments = "get", append(arguments, name)
-	}
-	root := member("dyn(resource." + call + "(" + strings.Join(arguments, ", ") + "))")
-	if a.Default != nil {
-		return refuse("a default for a failed read cannot be expressed")
-	}
-	if a.JMESPath == "" {
-		return term{expr: root, root: root}, true
-	}
-	return c.query(a.JMESPath, path, term{expr: root, root: root})
 }

@@ -34,6 +34,8 @@ type Rule struct {
 	Name string
 	// Policy is the CEL policy; nil if the rule cannot be converted.
 	Policy map[string]any
+	// Override is a further policy for the namespaces in which violations have another action; nil for most rules.
+	Override map[string]any
 	// Reasons are the reasons why the rule cannot be converted.
 	Reasons []Remark
 	// Notes describe how the behaviour of the converted policy differs.
@@ -81,7 +83,7 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 		made := c.rule(r)
 		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered}
 		if len(c.reasons) == 0 {
-			result.Policy = made
+			result.Policy, result.Override = made, c.overridden(made)
 		}
 		out = append(out, result)
 	}
@@ -96,6 +98,12 @@ type converter struct {
 	trail   trail // the path to the current part of a pattern
 	path    string
 	loops   int
+	// tolerant: the rule admits updates of objects that violated it before.
+	tolerant bool
+	// elsewhere is the condition that the action of violations is not that of the policy, because of the namespace; zero for never.
+	elsewhere expr
+	// partial: a loop may leave out elements, or begins with the first one.
+	partial bool
 	// demands are the variables inside of variables, which are errors if they are missing.
 	demands []string
 	// heard collects the conditions under which the variables of a condition have a value; nil if they are not collected.
@@ -266,13 +274,8 @@ func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 		spec["failurePolicy"] = string(*failure)
 	}
 	c.commonSettings(r, spec)
-	if len(s.ValidationFailureActionOverrides) > 0 && r.Validation != nil {
-		c.refuse("spec.validationFailureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
-	}
 	if v := r.Validation; v != nil {
-		if len(v.FailureActionOverrides) > 0 {
-			c.refuse(c.path+".validate.failureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
-		}
+		c.overrides(v)
 		actions := []any{"Audit"}
 		if c.enforce(v) {
 			actions = []any{"Deny"}
@@ -348,15 +351,14 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		if len(l.Context) > 0 {
-			c.refuse(path+".context", "context entries are not converted", "")
-		}
 		if l.ElementScope != nil && !*l.ElementScope {
 			c.refuse(path+".elementScope", "a loop whose pattern applies to the whole object is not converted", "")
 		}
 		around, placed, x := c.element, c.elementPlace, c.variable()
 		c.outer = append(c.outer, loop{element: member(x)})
 		c.element, c.elementPlace = member(x), all.itemPlace()
+		entries := maps.Clone(c.entries)
+		c.context(l.Context, path+".context")
 		c.trail = trail{known: c.elementPlace != nil, names: c.elementPlace}
 		fits := yes
 		switch {
@@ -379,7 +381,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if p := l.AnyAllConditions; p != nil {
 			fits = or(not(c.surely(func() expr { return c.conditions(document(p), path+".preconditions") })), fits)
 		}
-		c.element, c.elementPlace = around, placed
+		c.element, c.elementPlace, c.entries = around, placed, entries
 		c.outer = c.outer[:len(c.outer)-1]
 		list := all.orElse("[]")
 		out = and(out, list.macro("all", x, fits))
@@ -400,10 +402,13 @@ func (c *converter) anyPattern(raw any, at expr, path string) expr {
 
 // existing exempts objects that violated the policy before, as the classic rule does.
 func (c *converter) existing(v *kyvernov1.Validation) {
-	if isOn(v.AllowExistingViolations) && c.enforce(v) {
-		c.mark(celpolicy.AllowExistingAnnotation, "true")
+	if c.tolerant = isOn(v.AllowExistingViolations); c.tolerant && c.enforce(v) {
+		c.mark(existingAnnotation, "true")
 	}
 }
+
+// existingAnnotation has the effect of allowExistingViolations.
+const existingAnnotation = celpolicy.AllowExistingAnnotation
 
 // mark adds an annotation to the policy.
 func (c *converter) mark(annotation, value string) {

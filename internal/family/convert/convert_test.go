@@ -137,6 +137,13 @@ func converted(t *testing.T, text []byte) string {
 				t.Errorf("rule %s: %v", r.Name, diags)
 			}
 		}
+		if r.Override != nil {
+			raw, err := yaml.Marshal(r.Override)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "---\n%s", raw)
+		}
 		for _, x := range r.Reasons {
 			fmt.Fprintf(&out, "no way: %s: %s\n", x.Path, x.Text)
 		}

@@ -232,6 +232,7 @@ func (s *search) below(left term, name string) (term, bool) {
 	if isObject(out.root) && len(out.keys) == 1 && out.keys[0] == "metadata" && !s.inMessage {
 		s.ofController(key, s.path)
 	}
+	key = renamed(out.root, out.keys, key)
 	out.keys = append(slices.Clone(out.keys), key)
 	out.expr = out.expr.field(key)
 	if out.place != nil {

@@ -44,7 +44,7 @@ func (s *search) nested(source string) (string, bool) {
 			mark = "`\"" + mark + "\"`"
 		}
 		s.inner = append(s.inner, value)
-		if v.present() != yes && len(v.keys) > 0 && !s.inMessage {
+		if v.present() != yes && len(v.keys) > 0 && !s.inMessage && !strings.HasPrefix(v.text, "request.") {
 			s.demands = append(s.demands, v.text)
 		}
 		source = source[:at[0]] + mark + source[at[1]:]

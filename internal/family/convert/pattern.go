@@ -318,9 +318,11 @@ func number(at expr, digits string) expr {
 
 func (c *converter) patternText(s string, at expr, path string) expr {
 	switch {
-	case strings.Contains(s, "{{") || strings.Contains(s, "$("):
-		c.refuse(path, "a variable in a pattern may contain operators and wildcards that are known only at evaluation", "write the comparison as a deny condition")
+	case strings.Contains(s, "$("):
+		c.refuse(path, "a reference in a pattern is not converted", "write the comparison as a deny condition")
 		return no
+	case strings.Contains(s, "{{"):
+		return c.patternVariable(s, at, path)
 	case s == "":
 		return comparison(at.text + " == ''")
 	case s == "*":
