@@ -27,6 +27,7 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
@@ -102,9 +103,11 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: &controller.Signal{}, policiesChanged: &controller.Signal{},
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
-		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, ForceIgnore: f.forceIgnore,
+		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, Server: b.servers.Version, ForceIgnore: f.forceIgnore,
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
+	p.servers = b.servers
+	p.servers.Changed(func(kubeversion.Minor) { p.policies.Recompile() })
 	p.exceeded = status.NewExceeded(p.policies, m.GetClient(), log)
 	p.exceptions = exceptionsFor(f.exceptions, p.catalog, p.settings, m, e.namespace)
 	p.approvals = status.NewApprovals(m.GetClient(), m.GetAPIReader(), approvalSeals(m, e.namespace), log)
@@ -193,6 +196,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace, Approval: f.exceptions.approval, Approved: p.approvals.Approve},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
+			Server:     b.servers.Version,
 			Webhooks: func(program *policy.Program) diag.List {
 				return webhookconf.Review(program, p.discovery, p.conditions, !f.webhooks.follow)
 			},

@@ -34,6 +34,7 @@ import (
 	"ephor.invalid/ephor/internal/failopen"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/ttl"
@@ -57,6 +58,7 @@ type cleanup struct {
 	observing *telemetry.Telemetry
 	webhooks  *webhooks.Cleanup
 	discovery *discovery.Discovery
+	servers   *discovery.Servers
 	globals   *globals.Globals
 	server    *admission.Server
 	ring      *ring.Ring
@@ -88,7 +90,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
+	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing, servers: b.servers}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
 	c.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
 	// The cleanup controller does not check client certificates, so its paths are secret unless the operator disables that.
@@ -130,7 +132,8 @@ func (c *cleanup) configured(s *settings.Settings) {
 
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
-	c.scheduled = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
+	c.scheduled = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Server: c.servers.Version, Sink: c.policies, Log: c.log})
+	c.servers.Changed(func(kubeversion.Minor) { c.scheduled.Recompile() })
 	all := append(c.webhooks.Watches(),
 		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
 		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
@@ -140,7 +143,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 	// Objects are deleted only after the exceptions that may exempt them are cached.
 	exceptions := exceptionsFor(c.flags.exceptions, c.catalog, c.settings, c.manager, c.env.namespace)
 	exceptions.Kinds, exceptions.KeepMistaken = intake.Scheduled(), true
-	all = append(all, excepted(c.flags.exceptions, exceptions, c.observing)...)
+	all = append(all, excepted(c.flags.exceptions, exceptions, c.observing, c.servers)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	c.server = admission.NewCleanup(admission.Options{
 		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
 		Observer: c.observing.Server(), Paths: c.paths.Answered(), Failed: c.paths.Failed, DumpPayload: f.deletion.dumpPayload,
-		Review: policyreview.Options{Accounts: policyreview.Accounts{Cleanup: c.account(ctx)}},
+		Review: policyreview.Options{Server: b.servers.Version, Accounts: policyreview.Accounts{Cleanup: c.account(ctx)}},
 	}, root, cluster, c.ready)
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {
 		return err

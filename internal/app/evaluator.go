@@ -26,6 +26,7 @@ import (
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/world"
@@ -99,7 +100,8 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Option
 	if v.events, err = results.NewEvents(b.cfg, f.events, v.settings, b.observing.Metrics, b.log); err != nil {
 		return nil, err
 	}
-	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Compile: o, Log: b.log})
+	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Compile: o, Server: b.servers.Version, Log: b.log})
+	b.servers.Changed(func(kubeversion.Minor) { v.policies.Recompile() })
 	if v.connections, err = rest.HTTPClientFor(b.workConfig); err != nil {
 		return nil, err
 	}
@@ -143,7 +145,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
 	}, more...)
 	all = append(all, v.policies.Watches()...)
-	all = append(all, lookedUp(v.globals, v.flags.exceptions, exceptionsFor(v.flags.exceptions, v.catalog, v.settings, v.manager, v.env.namespace), v.base.observing)...)
+	all = append(all, lookedUp(v.globals, v.flags.exceptions, exceptionsFor(v.flags.exceptions, v.catalog, v.settings, v.manager, v.env.namespace), v.base.observing, v.base.servers)...)
 	if err := v.intake.Follow(ctx, all); err != nil {
 		return err
 	}

@@ -11,23 +11,26 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/settings"
 )
 
 // lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.
-func lookedUp(g *globals.Globals, f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry) []intake.Watch {
+func lookedUp(g *globals.Globals, f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry, servers *discovery.Servers) []intake.Watch {
 	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
-	return append(all, excepted(f, follow, o)...)
+	return append(all, excepted(f, follow, o, servers)...)
 }
 
 // excepted returns the kinds of exceptions, if they are enabled.
-func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry) []intake.Watch {
+func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry, servers *discovery.Servers) []intake.Watch {
 	if !f.on() {
 		return nil
 	}
-	follow.Accepts, follow.Log, follow.Now = f.accepts, o.Log, time.Now
+	follow.Accepts, follow.Log, follow.Now, follow.Server = f.accepts, o.Log, time.Now, servers.Version
+	servers.Changed(func(kubeversion.Minor) { follow.Recompile() })
 	return o.TakenAll(telemetry.ExceptionsName, follow.Watches())
 }
 

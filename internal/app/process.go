@@ -66,6 +66,7 @@ type process struct {
 	discovery    *discovery.Discovery
 	cluster      *cluster
 	conditions   *webhookconf.Conditions
+	servers      *discovery.Servers
 
 	observing *telemetry.Telemetry
 	intake    *intake.Kinds
@@ -126,7 +127,7 @@ func (p *process) watch(ctx context.Context) error {
 		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
 	all = append(all, p.observing.TakenAll(telemetry.PoliciesName, p.policies.Watches())...)
-	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.exceptions, p.observing)...)
+	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.exceptions, p.observing, p.servers)...)
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}

@@ -145,6 +145,11 @@ func Run(ctx context.Context, c *Cluster) *Report {
 	for _, check := range checks {
 		check(s, ctx)
 	}
+	return s.report()
+}
+
+// report returns the findings so far.
+func (s *state) report() *Report {
 	r := &Report{Findings: s.findings}
 	if r.Findings == nil {
 		r.Findings = []Finding{}
