@@ -126,6 +126,10 @@ promql: build ## run every query of the dashboard, the alerts and docs/operating
 soak: build ## load and faults on real API servers, for minutes; PARTS="load reviews" selects parts, SHORT=1 is a quick try
 	EPHOR_SOAK="$(or $(PARTS),all)" EPHOR_SOAK_SHORT=$(SHORT) go test -count=1 -v -timeout 90m ./soak/ | { grep --line-buffered -E '^(soak: |--- |panic|    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
 
+.PHONY: simulate
+simulate: ## the controllers on virtual time, under SEEDS=10000 schedules of actions and faults, beginning with FROM=0; SEED=7 runs and shrinks one
+	go test -count=1 -timeout 24h $(if $(SEED),-v -run '^TestSeeds$$' ./internal/simulation -seed $(SEED) -trace,-run '^TestSeeds$$' ./internal/simulation -seeds $(or $(SEEDS),10000) -from $(or $(FROM),0))
+
 .PHONY: home
 home: ## move the project: NAME=github.com/OWNER/NAME REGISTRY=ghcr.io/OWNER CONTACT=ADDRESS; then make generate
 	go run ./hack/home -name "$(NAME)" -registry "$(REGISTRY)" $(if $(CONTACT),-contact "$(CONTACT)")

@@ -162,6 +162,63 @@ func TestThreatModel(t *testing.T) {
 	t.Logf("%d rows, %d without a test", len(rows), untested)
 }
 
+var promised = regexp.MustCompile(`<!-- promise (\w+) -->`)
+
+// Each promise of the documents is a row of docs/contributing/promises.md, which names tests that exist; each bullet of what README lets readers
+// expect, and each section of differences.md, is a promise.
+func TestPromises(t *testing.T) {
+	const page = "docs/contributing/promises.md"
+	places := map[string]string{}
+	filesOf(t, ".md", func(path, text string) {
+		if path = filepath.ToSlash(path); path == page {
+			return
+		}
+		for _, m := range promised.FindAllStringSubmatch(text, -1) {
+			if places[m[1]] != "" {
+				t.Errorf("%s: the promise %s is also in %s", path, m[1], places[m[1]])
+			}
+			places[m[1]] = path
+		}
+		_, expected, _ := strings.Cut(text, "\n## What to expect\n")
+		expected, _, _ = strings.Cut(expected, "\n## ")
+		for _, bullet := range strings.Split(expected, "\n- ")[1:] {
+			if path == "README.md" && !promised.MatchString(bullet) {
+				t.Errorf("%s: this is no promise of promises.md: %.60s", path, bullet)
+			}
+		}
+		if path == "docs/migrating/differences.md" && strings.Count(text, "\n## ") != strings.Count(text, "\n<!-- promise ") {
+			t.Errorf("%s: a section is no promise", path)
+		}
+	})
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range tableRow.FindAllString(string(text), -1) {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		if len(cells) != 3 || cells[0] == "Id" {
+			continue
+		}
+		if places[cells[0]] == "" {
+			t.Errorf("%s: no document has the promise %s", page, cells[0])
+		}
+		delete(places, cells[0])
+		named := namedTest.FindAllStringSubmatch(cells[2], -1)
+		if len(named) == 0 {
+			t.Errorf("%s: %s names no test", page, cells[0])
+		}
+		for _, m := range named {
+			code, err := os.ReadFile(m[1])
+			if err != nil || !strings.Contains(string(code), "\nfunc "+m[2]+"(") {
+				t.Errorf("%s: %s: there is no %s in %s (%v)", page, cells[0], m[2], m[1], err)
+			}
+		}
+	}
+	for id, path := range places {
+		t.Errorf("%s: the promise %s has no row in %s", path, id, page)
+	}
+}
+
 // The description of each field in the reference ends with a sentence.
 func TestDescriptionsEnd(t *testing.T) {
 	found := 0

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -71,6 +72,27 @@ func TestCELGenerate(t *testing.T) {
 		_, err := kubectl(t, "", "create", "configmap", "bare", "-n", "native")
 		if err == nil || !strings.Contains(err.Error(), "labels are needed") {
 			return fmt.Errorf("an object without labels: %w", err)
+		}
+		return nil
+	})
+	// While the policy audits first, neither Ephor nor the API server enforces it.
+	auditFirst := func(value string) {
+		t.Helper()
+		must(t, "", "patch", "configmap", "kyverno", "-n", "kyverno", "--type=merge", "-p", `{"data":{"auditFirst":`+value+`}}`)
+	}
+	t.Cleanup(func() { auditFirst("null") })
+	auditFirst(`"ClusterPolicy/native"`)
+	status("false the policy audits first, so the API server does not enforce it")
+	is("the policy", "", vap, "cpol-native", "--ignore-not-found", "-o", "name")
+	eventually(t, func() error {
+		_, err := kubectl(t, "", "create", "configmap", "bare", "-n", "native", "--dry-run=server")
+		return err
+	})
+	auditFirst("null")
+	status("true ")
+	eventually(t, func() error {
+		if _, err := kubectl(t, "", "create", "configmap", "bare", "-n", "native", "--dry-run=server"); err == nil {
+			return errors.New("an object without labels is admitted")
 		}
 		return nil
 	})

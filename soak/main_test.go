@@ -34,6 +34,7 @@ var parts = []struct{ name, test string }{
 	{"thousand-cel", "TestThousandPoliciesInCEL"},
 	{"triggers", "TestTriggersOutliveAdmission"},
 	{"work", "TestWorkOutlivesFaults"},
+	{"proxy", "TestControllersThroughTroubles"},
 	{"share", "TestShares"},
 	{"cleanup", "TestCleanupShares"},
 	{"images", "TestImagesThroughFaults"},

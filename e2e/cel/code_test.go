@@ -98,6 +98,11 @@ func TestCodeInPods(t *testing.T) {
 			if err := debug(t, "old", goodImage); err != nil {
 				t.Errorf("a debug container in a Pod that violated a policy before: %v", err)
 			}
+			if f.name == "CEL" {
+				if err := debug(t, "old", badImage); err == nil || !strings.Contains(err.Error(), badRegistry) {
+					t.Errorf("a debug container with the violation that the Pod had before: %v", err)
+				}
+			}
 			if err := resize(t, "old", "1500m"); err != nil {
 				t.Errorf("a resize of a Pod that violated a policy before: %v", err)
 			}

@@ -158,8 +158,15 @@ type probe struct {
 
 func startProbe(t *testing.T, in *installation) *probe {
 	t.Helper()
+	p := &probe{questions: questions(in)}
+	p.start(t)
+	return p
+}
+
+func (p *probe) start(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &probe{questions: questions(in), longest: map[string]time.Duration{}}
+	p.longest = map[string]time.Duration{}
 	var done sync.WaitGroup
 	for _, q := range p.questions {
 		done.Go(func() {
@@ -203,7 +210,6 @@ func startProbe(t *testing.T, in *installation) *probe {
 		})
 	}
 	t.Cleanup(func() { cancel(); done.Wait() })
-	return p
 }
 
 // swap runs f, which replaces one program by the other. Valid objects may be denied until f has returned and each of them was admitted

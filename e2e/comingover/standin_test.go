@@ -41,7 +41,18 @@ type standIn struct {
 	port        int32
 	authorities map[string][]byte // by name of the Service
 	stop        context.CancelFunc
+	form        form
 }
+
+// form is what the stand-in does with the classic kinds: Kyverno 1.19 executes them. From 1.20 it denies their writes; in the grace form it
+// still executes what is stored and accepts an unchanged spec, in the hard form it does neither. Both come from the public plan of 1.20.
+type form int
+
+const (
+	executes form = iota
+	grace
+	hard
+)
 
 // leases maps the names of Kyverno's Leases to the names of the processes that hold them.
 var leases = map[string]string{
@@ -50,9 +61,12 @@ var leases = map[string]string{
 }
 
 // startStandIn starts the stand-in; the names of the holders end with pod.
-func startStandIn(t *testing.T, client kubernetes.Interface, recorded *recordings, pod string) *standIn {
+func startStandIn(t *testing.T, client kubernetes.Interface, recorded *recordings, pod string, forms ...form) *standIn {
 	t.Helper()
 	s := &standIn{client: client, recorded: recorded, authorities: map[string][]byte{}}
+	if len(forms) > 0 {
+		s.form = forms[0]
+	}
 	service, err := client.CoreV1().Services(suite.Namespace).Get(t.Context(), charts.AdmissionService, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,12 +107,35 @@ func (s *standIn) routes() *http.ServeMux {
 	mux.HandleFunc("POST /vpol/no-bad-cel", review(func(o *reviewed) string { return o.labelled("bad-cel") }))
 	mux.HandleFunc("POST /mutate/fail", mutate)
 	for _, path := range []string{
-		"/celexception/validate", "/validate", "/exceptionvalidate", "/globalcontextvalidate", "/policyvalidate", "/validate/ignore/finegrained/rec-fine", "/verifyttl",
+		"/celexception/validate", "/validate", "/exceptionvalidate", "/globalcontextvalidate", "/validate/ignore/finegrained/rec-fine", "/verifyttl",
 		"/policymutate", "/verifymutate",
 	} {
 		mux.HandleFunc("POST "+path, review(func(*reviewed) string { return "" })) // they deny nothing here
 	}
+	mux.HandleFunc("POST /policyvalidate", s.reviewPolicy)
 	return mux
+}
+
+// reviewPolicy denies writes of classic kinds as the form says; deletions pass.
+func (s *standIn) reviewPolicy(w http.ResponseWriter, r *http.Request) {
+	var in admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Request == nil {
+		http.Error(w, "not a review", http.StatusExpectationFailed)
+		return
+	}
+	specOf := func(raw []byte) string {
+		var o struct{ Spec any }
+		_ = json.Unmarshal(raw, &o)
+		text, _ := json.Marshal(o.Spec)
+		return string(text)
+	}
+	same := in.Request.Operation == admissionv1.Update && specOf(in.Request.Object.Raw) == specOf(in.Request.OldObject.Raw)
+	in.Response = &admissionv1.AdmissionResponse{UID: in.Request.UID, Allowed: s.form == executes || s.form == grace && same || in.Request.Operation == admissionv1.Delete}
+	if !in.Response.Allowed {
+		in.Response.Result = &metav1.Status{Message: "this kind is no longer supported"}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(in)
 }
 
 // end stops the stand-in like a crash: its Leases expire, and open requests are cut off.
@@ -162,6 +199,17 @@ func (s *standIn) configure(ctx context.Context) {
 			ObjectMeta: metav1.ObjectMeta{Name: resourceWebhooks, Labels: labels},
 			Webhooks:   []registrationv1.ValidatingWebhook{hook("validate.kyverno.svc-fail", "/validate/fail"), inCEL},
 		}}
+		if s.form == hard {
+			validating[0].Webhooks = []registrationv1.ValidatingWebhook{inCEL}
+		}
+		if s.form != executes {
+			policies := hook("validate-policy.kyverno.svc", "/policyvalidate")
+			policies.NamespaceSelector = nil
+			policies.Rules[0].Rule = registrationv1.Rule{APIGroups: []string{"kyverno.io"}, APIVersions: []string{"*"}, Resources: []string{"clusterpolicies", "policies", "cleanuppolicies", "clustercleanuppolicies", "policyexceptions"}}
+			validating = append(validating, &registrationv1.ValidatingWebhookConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Name: "kyverno-policy-validating-webhook-cfg", Labels: labels}, Webhooks: []registrationv1.ValidatingWebhook{policies},
+			})
+		}
 		// Kyverno also has a configuration for mutations, which has no webhook while no policy mutates.
 		mutating = []*registrationv1.MutatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "kyverno-resource-mutating-webhook-cfg", Labels: labels}}}
 	}

@@ -90,6 +90,41 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// Each question of testdata/questions.tsv, in the words of a newcomer, finds one of the pages behind it first.
+func TestQuestions(t *testing.T) {
+	dir := written(t)
+	text, err := os.ReadFile(filepath.Join("testdata", "questions.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := browser.Start(t)
+	b.Open(address(dir, "index.html"))
+	asked := 0
+	for line := range strings.Lines(string(text)) {
+		question, pages, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		asked++
+		first := ""
+		for _, hit := range hits(b, question) {
+			first, _, _ = strings.Cut(strings.TrimPrefix(hit, address(dir, "")+"/"), "#")
+			break
+		}
+		if !slices.Contains(strings.Fields(pages), first) {
+			t.Errorf("%q finds %q first, want one of %s", question, first, pages)
+		}
+	}
+	if asked < 25 {
+		t.Errorf("only %d questions", asked)
+	}
+}
+
+// hits returns the addresses that a search finds.
+func hits(b *browser.Browser, words string) (out []string) {
+	b.Script(nil, `document.getElementById("ui-count").textContent = ""; const q = document.getElementById("ui-query"); q.value = arguments[0]; q.dispatchEvent(new Event("input"))`, words)
+	b.Until(`return document.getElementById("ui-count").textContent !== ""`)
+	b.Script(&out, `return [...document.querySelectorAll("#ui-found a")].map(a => a.href)`)
+	return out
+}
+
 // A search for names of Kyverno finds their descriptions: kinds and their short names, and every metric, with and without the suffixes of
 // Prometheus and OTLP.
 func TestNamesOfKyverno(t *testing.T) {
@@ -127,12 +162,8 @@ func TestNamesOfKyverno(t *testing.T) {
 	b := browser.Start(t)
 	b.Open(address(dir, "index.html"))
 	for name, page := range want {
-		b.Script(nil, `document.getElementById("ui-count").textContent = ""; const q = document.getElementById("ui-query"); q.value = arguments[0]; q.dispatchEvent(new Event("input"))`, name)
-		b.Until(`return document.getElementById("ui-count").textContent !== ""`)
-		var hits []string
-		b.Script(&hits, `return [...document.querySelectorAll("#ui-found a")].map(a => a.href)`)
-		if !slices.Contains(hits, address(dir, page)) {
-			t.Errorf("%q does not find %s, but %d others: %q", name, page, len(hits), hits)
+		if found := hits(b, name); !slices.Contains(found, address(dir, page)) {
+			t.Errorf("%q does not find %s, but %d others: %q", name, page, len(found), found)
 		}
 	}
 }

@@ -10,6 +10,14 @@ import (
 	"time"
 )
 
+// make check leaves out the tests of a package that the list of times names as slow.
+func TestSlow(t *testing.T) {
+	known := map[string]float64{"./a TestLong": 12, "./a TestShort": 3, "./ab TestOther": 50, "./a": 80, "part: lint": 90, "./a TestAlso": 11}
+	if got := strings.Join(slowIn(known, "./a"), " "); got != "TestAlso TestLong" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A test that fails is repeated alone, once, unless a repetition would hide something.
 func TestRepeated(t *testing.T) {
 	const (

@@ -48,6 +48,7 @@ var busy = []part{
 	{"the files of a release", test(suite{module: "hack/tools/release", flags: []string{"-count=1"}})},
 	{"the site of the guide", test(suite{module: "hack/tools/site", flags: []string{"-count=1"}})},
 	// These measure time and memory, which the race detector multiplies.
+	{"the controllers under seeded actions and faults", test(suite{packages: fixed("./internal/simulation/..."), flags: []string{"-count=1", "-timeout=15m"}})},
 	{"limits on any input", test(suite{packages: fixed("./robustness/"), flags: []string{"-count=1", "-timeout=15m"}})},
 	{"limits on expressions", test(suite{packages: fixed("./internal/celenv/", "./internal/compilecost/", "./internal/compile/"), flags: []string{
 		"-count=1", "-run=TestBombs|TestEstimates|TestT15",
@@ -95,12 +96,45 @@ var quick = []part{
 		if err != nil || len(packages) == 0 {
 			return err
 		}
-		return test(suite{packages: fixed(packages...)})(g)
+		known, err := readTimes()
+		if err != nil {
+			return err
+		}
+		var quick []string
+		for _, p := range packages {
+			slow := slowIn(known, p)
+			if len(slow) == 0 {
+				quick = append(quick, p)
+				continue
+			}
+			for _, name := range slow {
+				g.notRun = append(g.notRun, p+" "+name+fmt.Sprintf(": NOT RUN (make check leaves out tests of more than %d s)", patience))
+			}
+			err = errors.Join(err, test(suite{packages: fixed(p), flags: []string{"-skip=^(" + strings.Join(slow, "|") + ")$"}})(g))
+		}
+		if len(quick) > 0 {
+			err = errors.Join(err, test(suite{packages: fixed(quick...)})(g))
+		}
+		return err
 	}},
 }
 
+// patience is the number of seconds above which make check leaves out a test.
+const patience = 10
+
+// slowIn returns the tests of a package that take longer than patience.
+func slowIn(known map[string]float64, pkg string) (out []string) {
+	for name, took := range known {
+		if of, test, ok := strings.Cut(name, " "); ok && of == pkg && took > patience {
+			out = append(out, test)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // notUnits are the folders whose tests are parts of their own, or run by hand.
-var notUnits = []string{"e2e", "soak", "conformance", "robustness", "internal/devcluster", "charts"}
+var notUnits = []string{"e2e", "soak", "conformance", "robustness", "internal/devcluster", "internal/simulation", "charts"}
 
 func isUnit(pkg string) bool {
 	return !slices.ContainsFunc(notUnits, func(dir string) bool {

@@ -130,6 +130,9 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 		o.Paths = secretpath.Open{}
 	}
 	srv := &Server{Options: o, routes: routesOf(o.Families.Families()), snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
+	if o.Review.Settings == nil {
+		o.Review.Settings = s.Load
+	}
 	srv.review = &policyreview.Reviewer{
 		Options: o.Review, Families: o.Families, Discovery: cluster, Root: root, Programs: func() []*policy.Program { return snapshot().Programs() },
 		Patience: policyreview.GrantPatience, Log: o.Log, Now: o.Now,

@@ -70,7 +70,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		},
 		Election: b.election(f.commonFlags, e, lease),
 		After:    down.end,
-		Last:     []func(context.Context){p.work.Run, p.events.Run, p.sending.Run, p.decisions.Run},
+		Last:     []func(context.Context){p.work.End, p.events.Run, p.sending.Run, p.decisions.Run},
 		Observer: b.observing.Rows(), Log: b.log,
 	}
 	defer leavePending(b, e, p.log)
@@ -98,7 +98,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: discovery.New(resources, time.Now), conditions: webhooks.NewConditions(resources), asked: webhooks.NewAnswers(m.GetClient(), time.Now),
-		unlocked: serving.Unlocked{Log: log}, configured: &controller.Signal{}, observing: observing,
+		unlocked: serving.Unlocked{Log: log}, configured: &controller.Signal{}, waiting: &controller.Signal{}, observing: observing,
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: &controller.Signal{}, policiesChanged: &controller.Signal{},
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
@@ -108,6 +108,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p.servers = b.servers
 	p.servers.Changed(func(kubeversion.Minor) { p.policies.Recompile() })
 	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
+	p.exceptions = exceptionsFor(f.exceptions, p.catalog, p.settings, m, e.namespace)
+	p.approvals = results.NewApprovals(m.GetClient(), m.GetAPIReader(), approvalSeals(m, e.namespace), log)
 	p.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
 	p.paths = serving.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
@@ -121,7 +123,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		return nil, err
 	}
 	p.unexempted = results.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
-	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, log); err != nil {
+	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, p.waiting.Fire, log); err != nil {
 		return nil, err
 	}
 	if f.admissionReports {
@@ -190,7 +192,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Report: p.sending.AfterReporting(results.RecordRequests(p.events)),
 		Review: policyreview.Options{
-			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
+			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace, Approval: f.exceptions.approval, Approved: p.approvals.Approve},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
 			Server:     b.servers.Version,

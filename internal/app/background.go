@@ -43,6 +43,7 @@ type background struct {
 	standby  controller.Row
 	sending  *results.Sending
 	record   *record
+	requests *controller.Signal // the names of UpdateRequests
 	exceeded *results.Exceeded
 
 	unexempted *results.ExceptionErrors
@@ -60,11 +61,11 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 		return err
 	}
 	b.observing.ObservePolicies(v.policies)
-	c := &background{evaluator: v, flags: f}
+	c := &background{evaluator: v, flags: f, requests: &controller.Signal{}}
 	defer leavePending(b, e, b.log)
 	return v.run(ctx, backgroundLease, f.probeFlags, controller.Process{
 		Build: c.build, Fill: c.watch, Rows: func(context.Context) ([]controller.Row, error) { return c.rows(), nil },
-		Last: []func(context.Context){func(ctx context.Context) { c.sending.Run(ctx) }},
+		Last: []func(context.Context){func(ctx context.Context) { c.sending.Run(ctx) }, func(ctx context.Context) { c.record.origin.End(ctx) }},
 	})
 }
 
@@ -110,14 +111,13 @@ func (c *background) build(ctx context.Context) error {
 	c.worker = execute.NewWorker(execute.WorkerOptions{
 		Client: writer, Made: made, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Stored: stored, Root: root,
 		Conf: c.conf, Labels: c.cluster.NamespaceLabels, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)),
-		Events: c.events, Observer: c.exceeded.Worked(observe.Work{Metrics: observing.Metrics}), Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Events: c.events, Observer: c.exceeded.Worked(observe.Work{Metrics: observing.Metrics}), Reports: c.sending, Share: c.ring, Queue: c.requests.Add, Log: c.log, Now: time.Now,
 	})
 	c.follower = &follow.Follower{
 		Client: writer, Made: made, Namespace: c.env.namespace, Snapshot: c.catalog.Snapshot, Stored: stored, Rules: c.worker.Planner,
 		Every: c.flags.interval, Events: c.events, Observer: observing.Metrics, Log: c.log, Now: time.Now,
 		Threshold: func() int { return c.settings.Load().UpdateRequestThreshold },
 	}
-	observing.Metrics.Controller(execute.WorkerName)
 	return nil
 }
 

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
-	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/scan"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
@@ -81,7 +81,7 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 		Metrics:                 server.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: &noDrain,
-		Cache:                   cache.Options{NewInformer: listwatch.NewInformer, SyncPeriod: &f.resyncPeriod, DefaultTransform: own.transform, ByObject: objects},
+		Cache:                   cache.Options{NewInformer: controller.NewInformer, SyncPeriod: &f.resyncPeriod, DefaultTransform: own.transform, ByObject: objects},
 		Client:                  client.Options{Cache: &client.CacheOptions{Unstructured: false}},
 	})
 	if err != nil {

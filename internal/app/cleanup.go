@@ -139,7 +139,9 @@ func (c *cleanup) watch(ctx context.Context) error {
 	all = append(all, c.scheduled.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
 	// Objects are deleted only after the exceptions that may exempt them are cached.
-	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing, c.servers)...)
+	exceptions := exceptionsFor(c.flags.exceptions, c.catalog, c.settings, c.manager, c.env.namespace)
+	exceptions.Kinds, exceptions.KeepMistaken = intake.Scheduled(), true
+	all = append(all, excepted(c.flags.exceptions, exceptions, c.observing, c.servers)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}

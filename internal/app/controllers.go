@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
@@ -26,12 +28,20 @@ func (p *process) rows() []controller.Row {
 		{Name: "policy-metrics", Sources: on(forgotten(p.catalog, p.observing))},
 		{Name: "role-bindings", Sources: on(p.catalog, p.configured), Reconcile: one(p.watchBindings)},
 		{Name: "installation", Sources: on(p.installation.Leaving), Reconcile: one(p.installation.Remove)},
+		{Name: "update-requests", Sources: on(p.waiting), Reconcile: one(p.work.Reconcile)},
 		{Name: "webhooks", Owner: controller.Leader, Sources: on(p.policiesChanged), Reconcile: one(configurations.Once)},
 		{Name: "heartbeat", Owner: controller.Leader, Reconcile: one(p.heartbeat.Once)},
 		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.changed), Reconcile: one(p.globals.writeStatus(configurations.Status))},
 		{Name: "admissionpolicy-generator", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(p.nativeReconciler(configurations).Once)},
 		p.certs.Watch(), p.paths.Watch(), p.paths.Led(),
 		missingKinds(p.intake, p.kindsDefined), p.exceeded.Row(), p.unexempted.Row(),
+	}
+	if p.flags.exceptions.on() {
+		p.observing.Metrics.Exceptions(func() map[string]int { return exceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending())) })
+		rows = append(rows, p.exceptionsEnding())
+		if p.flags.exceptions.approval {
+			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
+		}
 	}
 	if p.sending != nil {
 		rows = append(rows, controller.Row{Name: "reports-controller", Sources: on(controller.Forever(p.sending.Follow))})
@@ -44,16 +54,17 @@ func (p *process) rows() []controller.Row {
 
 // rows are the rows of the background controller: the work of generate and mutate-existing rules.
 func (c *background) rows() []controller.Row {
-	watcher := &follow.Watcher{Follower: c.follower, Resource: c.record.resource, Wake: c.record.changed.Fire, Log: c.log}
+	watches := &controller.Set[schema.GroupVersionResource]{}
+	watcher := &follow.Watcher{Follower: c.follower, Watch: c.record.watch, Want: watches.Want, Wake: c.record.changed.Fire, Log: c.log}
 	return []controller.Row{
 		{Name: "policy-metrics", Sources: on(forgotten(c.catalog, c.base.observing))},
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
 		{Name: "reports-controller", Sources: on(controller.Forever(c.sending.Follow))},
-		{Name: execute.WorkerName, Sources: on(controller.Func(func(ctx context.Context, _ func(string)) error { return c.worker.Run(ctx) }))},
-		{Name: "generated-objects-record", Sources: on(controller.Forever(c.record.run))},
+		{Name: execute.WorkerName, Owner: controller.Shared(anyKey{c.ring}, nil), Sources: on(c.requests), Reconcile: c.worker.Reconcile, Workers: c.flags.workers},
+		{Name: "generated-objects-record", Sources: on(c.record.changed, controller.Forever(c.record.run)), Reconcile: one(c.record.origin.Reconcile)},
 		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
 		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog), Reconcile: one(c.follower.Once)},
-		{Name: "generated-objects", Owner: controller.Leader, Sources: on(c.catalog, c.record.changed), Reconcile: one(watcher.Once)},
+		{Name: "generated-objects", Owner: controller.Leader, Sources: on(c.catalog, c.record.changed, watches), Reconcile: one(watcher.Once)},
 		c.standby, missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
 	}
 }

@@ -144,7 +144,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
 	}, more...)
 	all = append(all, v.policies.Watches()...)
-	all = append(all, lookedUp(v.globals, v.flags.exceptions, v.catalog, v.base.observing, v.base.servers)...)
+	all = append(all, lookedUp(v.globals, v.flags.exceptions, exceptionsFor(v.flags.exceptions, v.catalog, v.settings, v.manager, v.env.namespace), v.base.observing, v.base.servers)...)
 	if err := v.intake.Follow(ctx, all); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 type exceptionFlags struct {
 	enabled   bool
 	namespace string
+	approval  bool
 }
 
 // allNamespaces is the value for the namespace of exceptions that accepts exceptions of every namespace.
@@ -20,6 +21,7 @@ const allNamespaces = "*"
 func (f *exceptionFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.enabled, "enablePolicyException", false, "apply the PolicyExceptions in the namespace of --exceptionNamespace")
 	fs.StringVar(&f.namespace, "exceptionNamespace", "", "namespace whose PolicyExceptions apply; * for all namespaces, empty for none")
+	fs.BoolVar(&f.approval, "exceptionApproval", false, "apply only PolicyExceptions that a user with the verb approve on policyexceptions wrote or approved")
 }
 
 // on reports whether any exceptions are applied.

@@ -47,8 +47,9 @@ type process struct {
 	heartbeat *serving.Heartbeat
 	events    *event.Queue
 	work      *enqueue.Writer
-	sending   *results.Sending // sends results; nil if none are sent
-	decisions *decision.Feed   // nil if decisions are not recorded
+	waiting   *controller.Signal // UpdateRequests wait to be written
+	sending   *results.Sending   // sends results; nil if none are sent
+	decisions *decision.Feed     // nil if decisions are not recorded
 	// renewSender renews the certificate with which decisions are sent; nil if they are not sent.
 	renewSender *controller.Row
 	// installation removes the webhook configurations when the namespace is deleted.
@@ -56,6 +57,8 @@ type process struct {
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
 	unexempted   *results.ExceptionErrors
+	exceptions   *intake.Exceptions
+	approvals    *results.Approvals
 	asked        *webhooks.Answers
 	globals      *globals
 	discovery    *discovery.Discovery
@@ -122,7 +125,7 @@ func (p *process) watch(ctx context.Context) error {
 		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
 	all = append(all, p.observing.TakenAll(telemetry.PoliciesName, p.policies.Watches())...)
-	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.catalog, p.observing, p.servers)...)
+	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.exceptions, p.observing, p.servers)...)
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}

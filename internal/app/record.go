@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/updaterequest/follow"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
@@ -38,16 +38,34 @@ func newRecord(ctx context.Context, b *base, namespace string, c client.Client) 
 	return r, r.origin.Load(ctx)
 }
 
-// resource lists and watches the metadata of a resource.
-func (r *record) resource(gvr schema.GroupVersionResource) metawatch.Resource {
-	return r.metadata.Resource(gvr)
+// watch follows the metadata of a resource.
+func (r *record) watch(gvr schema.GroupVersionResource, h follow.Handler) func(context.Context) {
+	return func(ctx context.Context) {
+		r.log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
+		metawatch.Follow(ctx, beginning{r.metadata.Resource(gvr), h.Begin}, metav1.ListOptions{}, metawatch.Handler{
+			Seen:   func(o *metav1.PartialObjectMetadata) { h.Seen(string(o.UID), o.ResourceVersion) },
+			Gone:   func(o *metav1.PartialObjectMetadata) { h.Gone(string(o.UID)) },
+			Listed: func(map[types.NamespacedName]bool, string) { h.Listed() }, Failed: h.Failed,
+		})
+	}
 }
 
-// run stores the objects that this replica generates, and merges the objects of other replicas.
+// beginning calls began before the first page of each list is read.
+type beginning struct {
+	metawatch.Resource
+	began func()
+}
+
+// List implements metawatch.Resource.
+func (r beginning) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	if o.Continue == "" {
+		r.began()
+	}
+	return r.Resource.List(ctx, o)
+}
+
+// run merges the objects of other replicas.
 func (r *record) run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { r.origin.Run(ctx) })
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
 	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
 	stored := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, o.ResourceVersion) }

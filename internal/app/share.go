@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,13 @@ func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	r := ring.New(ring.Options{Leases: leases, Namespace: e.namespace, Controller: controller, Identity: e.podName, Log: b.log})
 	b.observing.Metrics.Members(controller, func() int { return len(r.Members()) })
 	return r, nil
+}
+
+// anyKey is the share of a row that shares the work inside its keys: it begins again whenever the share of this replica changes.
+type anyKey struct{ *ring.Ring }
+
+func (anyKey) Hold(ctx context.Context, _ string) (context.Context, func(), bool) {
+	return ctx, func() {}, true
 }
 
 // standingBy returns the row that pauses this replica's share of the work while another program holds the controller's lease.

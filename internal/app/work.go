@@ -18,7 +18,7 @@ import (
 
 // newWork returns the writer of UpdateRequests. It has its own client, because requests wait for its writes, and these must not wait
 // behind others. updateRequestThreshold limits the number of UpdateRequests.
-func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event.Recorder, o enqueue.Observer, log *slog.Logger) (*enqueue.Writer, error) {
+func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event.Recorder, o enqueue.Observer, wake func(), log *slog.Logger) (*enqueue.Writer, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = -1, 0
 	scheme := runtime.NewScheme()
@@ -31,6 +31,6 @@ func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event
 	}
 	return enqueue.New(enqueue.Options{
 		API: updaterequest.NewAPI(c), Namespace: namespace, Threshold: func() int { return s.Load().UpdateRequestThreshold },
-		Events: events, Observer: o, Log: log, Now: time.Now,
+		Wake: wake, Events: events, Observer: o, Log: log, Now: time.Now,
 	}), nil
 }

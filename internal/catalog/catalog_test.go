@@ -105,6 +105,9 @@ func TestVersionAndHash(t *testing.T) {
 		}
 		seen[c.Snapshot().Hash()] = what
 	}
+	c.Set(a.AuditFirst())
+	fresh("a that audits first")
+	c.Set(a)
 	version := c.Snapshot().Version()
 	c.Set(a)
 	c.Delete(ID{Kind: "ClusterPolicy", Name: "nobody"})
@@ -122,7 +125,7 @@ func TestVersionAndHash(t *testing.T) {
 	c.Set(labelled)
 	fresh("the same text as a label")
 	for _, e := range []*policy.Exception{
-		{Name: "x"}, {Name: "x", Priority: 1}, {Name: "x", Workload: true}, {Name: "x", Audit: true}, {Name: "x", Reason: "r"}, {Name: "x", Owner: "r"}, {Name: "x", Expires: time.Unix(1, 0)},
+		{Name: "x"}, {Name: "x", Priority: 1}, {Name: "x", Workload: true}, {Name: "x", Audit: true}, {Name: "x", EndsSoon: true}, {Name: "x", Reason: "r"}, {Name: "x", Owner: "r"}, {Name: "x", Expires: time.Unix(1, 0)},
 	} {
 		e.Kinds, e.Rules = []string{labelled.Kind}, []policy.ExceptionRules{{Policy: "a", Names: []string{"*"}}}
 		c.SetException(e)
@@ -143,6 +146,7 @@ func TestVersionAndHash(t *testing.T) {
 	}
 }
 
+// A route selects policies by their failure policy and their own webhook; requests are not answered by policies without admission, nor scans by those without background.
 func TestRoutes(t *testing.T) {
 	ignore, own, scanOnly, admissionOnly := program("ignore", 1, "Pod"), program("own", 1, "Pod"), program("scan", 1, "Pod"), program("admission", 1, "Pod")
 	ignore.Settings.FailurePolicy, ignore.Family = policy.Ignore, "f"

@@ -26,7 +26,7 @@ func (h *Hash) toggle(p *policy.Program) {
 	}
 }
 
-// hashOf returns the hash of a Program: its identity, its generation, the version of the API server, its labels and annotations (which affect evaluation but not the
+// hashOf returns the hash of a Program: its identity, its generation, the version of the API server, whether it audits first, its labels and annotations (which affect evaluation but not the
 // generation), and the exceptions of its rules. It leaves out the resource version, since a status update changes it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
@@ -48,6 +48,9 @@ func hashOf(p *policy.Program) Hash {
 	text(p.UID)
 	b = binary.AppendVarint(b, p.Generation)
 	b = binary.AppendUvarint(b, uint64(p.Server))
+	if p.AuditsFirst {
+		text("audits first")
+	}
 	pairs(p.Labels)
 	pairs(p.Annotations)
 	for _, r := range p.Rules {
@@ -58,7 +61,7 @@ func hashOf(p *policy.Program) Hash {
 			text(e.UID)
 			b = binary.AppendVarint(b, e.Generation)
 			b = binary.AppendVarint(b, int64(e.Priority)) // labels and annotations do not change the generation
-			for _, set := range []bool{e.Workload, e.Audit} {
+			for _, set := range []bool{e.Workload, e.Audit, e.EndsSoon} {
 				text(strconv.FormatBool(set))
 			}
 			text(e.Reason)

@@ -61,6 +61,7 @@ type Compiler struct {
 	variables *Variables
 	signature [sha256.Size]byte // a digest of the variables
 	alone     bool              // its plans are not shared
+	fields    []string          // the names of all fields of the object, if they are known
 	allowance *compilecost.Allowance
 	reads     reads
 	objects   objects

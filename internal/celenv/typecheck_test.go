@@ -47,9 +47,18 @@ func (t tree) Names() []string {
 	return out
 }
 
+func (t tree) Scalar() string {
+	for _, name := range []string{"integer", "boolean"} {
+		if t.is(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 func TestTypeCheck(t *testing.T) {
 	root := map[string]any{
-		"name": "scalar", "labels": map[string]any{"*": "scalar"}, "free": "any", "self": "self",
+		"name": "scalar", "count": "integer", "on": "boolean", "labels": map[string]any{"*": "scalar"}, "free": "any", "self": "self",
 		"items": []any{map[string]any{"x-odd": "scalar", "image": "scalar"}},
 	}
 	for _, c := range []struct{ expression, want string }{
@@ -59,13 +68,18 @@ func TestTypeCheck(t *testing.T) {
 		{"object.nam == 'x'", "ERROR: <input>:1:7: undefined field 'nam'; | object.nam == 'x'; | ......^"},
 		{"object.items.all(i, i.nope == 1) && object.self.gone", "undefined field 'nope'; | object.items.all(i, i.nope == 1) && object.self.gone; | .....................^|undefined field 'gone'"},
 		{"object.name + [1]", ""},
+		{"object.count <= 3.5 && object.on && object.count + 1 > size(object.items) && object.count in [1, 2]", ""},
+		{"(object.on ? object.count : 'none') == 'none' && string(object.count) == '1'", ""},
+		{"object.count <= '3'", "ERROR: <input>:1:14: found no matching overload for '_<=_' applied to '(int, string)'"},
+		{"object.on == 'true'", "found no matching overload for '_==_' applied to '(bool, string)'"},
+		{"variables.n > '3'", ""},
 	} {
 		compiler, err := celenv.NewTypeCheck(celenv.Declarations{}, "Thing", tree{root, root})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = compiler.Compile(c.expression, celenv.Any)
-		got := celenv.UndefinedFields(err)
+		got := compiler.FieldMistakes(err)
 		wants := strings.Split(c.want, "|undefined")
 		if c.want == "" {
 			wants = nil
@@ -74,7 +88,7 @@ func TestTypeCheck(t *testing.T) {
 			t.Errorf("%s: %q", c.expression, got)
 			continue
 		}
-		if len(got) > 0 && !strings.Contains(got[0], wants[0]) {
+		if len(got) > 0 && !strings.Contains(got[0].Text, wants[0]) {
 			t.Errorf("%s: %q", c.expression, got)
 		}
 	}
@@ -85,7 +99,7 @@ func TestTypeCheck(t *testing.T) {
 	if _, err := compiler.Compile("object.anything == 1", celenv.Bool); err != nil {
 		t.Errorf("of an unknown kind something is said: %v", err)
 	}
-	if celenv.UndefinedFields(fmt.Errorf("another")) != nil {
+	if compiler.FieldMistakes(fmt.Errorf("another")) != nil {
 		t.Error("another error names fields")
 	}
 }

@@ -84,9 +84,15 @@ func (r *Rule) check(e evaluation) (out Outcome, err error) {
 	return out, err
 }
 
-// Failures returns all validations that do not hold, each as its position and message, or none if the match conditions do not hold. The
-// error is that of an expression that cannot be evaluated.
-func (r *Rule) Failures(ctx context.Context, m *budget.Meter, in *celenv.Input) ([]string, error) {
+// Violation is a validation that does not hold: its position, and its message for the object.
+type Violation struct {
+	Index   int
+	Message string
+}
+
+// Failures returns all validations that do not hold, or none if the match conditions do not hold. The error is that of an expression that
+// cannot be evaluated.
+func (r *Rule) Failures(ctx context.Context, m *budget.Meter, in *celenv.Input) ([]Violation, error) {
 	if applies, err := r.Applies(ctx, m, in); err != nil || !applies {
 		return nil, err
 	}
@@ -95,7 +101,7 @@ func (r *Rule) Failures(ctx context.Context, m *budget.Meter, in *celenv.Input) 
 	return out, e.finish(err)
 }
 
-func (r *Rule) failures(e evaluation) (out []string, err error) {
+func (r *Rule) failures(e evaluation) (out []Violation, err error) {
 	for i := range r.Validations {
 		v := &r.Validations[i]
 		ok, err := e.Bool(v.expression)
@@ -104,7 +110,7 @@ func (r *Rule) failures(e evaluation) (out []string, err error) {
 		}
 		if !ok {
 			text, _ := v.message(e, r.Options)
-			out = append(out, fmt.Sprintf("%d: %s", i, text))
+			out = append(out, Violation{i, text})
 		}
 	}
 	return out, nil

@@ -41,7 +41,7 @@ func (r *Run) Check() (Outcome, error) {
 }
 
 // Failures returns all validations that do not hold, as Rule.Failures does. It does not evaluate the match conditions.
-func (r *Run) Failures() ([]string, error) {
+func (r *Run) Failures() ([]Violation, error) {
 	out, err := r.rule.failures(r.evaluation)
 	return out, r.charge(err)
 }

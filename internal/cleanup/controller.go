@@ -125,7 +125,7 @@ func key(u *unstructured.Unstructured) string {
 func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) {
 	c.mu.Lock()
 	old := c.policies[key(u)]
-	if old != nil && same(old.object, u) {
+	if old != nil && same(old.object, u) && auditsFirst(old.program) == auditsFirst(program) {
 		old.object = u
 		c.mu.Unlock()
 		c.fire()
@@ -161,6 +161,8 @@ func same(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && Previews(a.GetAnnotations()) == Previews(b.GetAnnotations())
 }
 
+func auditsFirst(p *policy.Program) bool { return p != nil && p.AuditsFirst }
+
 func (c *Controller) fire() {
 	select {
 	case c.wake <- struct{}{}:
@@ -195,7 +197,7 @@ func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next t
 	defer c.mu.Unlock()
 	now := c.Now()
 	for _, e := range c.policies {
-		if e.running || e.program == nil || !c.Share.Holds(string(e.object.GetUID())) {
+		if e.running || e.program == nil || e.program.AuditsFirst || !c.Share.Holds(string(e.object.GetUID())) {
 			continue
 		}
 		if mistakes := e.program.Diags.Errors(); len(mistakes) > 0 || e.program.Schedule == nil {

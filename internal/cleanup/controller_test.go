@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,6 +140,25 @@ func TestSet(t *testing.T) {
 	c.Delete(preview.object)
 	if !*ended || len(c.policies) != 0 {
 		t.Error("a deleted policy keeps running")
+	}
+}
+
+// A policy that audits first has no run, a run in progress ends, and it runs again once it is released, although its object is the same.
+func TestAuditFirst(t *testing.T) {
+	now := at("2026-01-31T12:00:10Z")
+	c, _ := controller(&now)
+	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
+	take(c, u)
+	program, ended := c.policies[key(u)].program, false
+	c.policies[key(u)].stop = func() { ended = true }
+	c.Set(u, program.AuditFirst())
+	var running sync.WaitGroup
+	if next := c.start(t.Context(), &running); !ended || !next.IsZero() || c.busy != 0 {
+		t.Errorf("the run has ended: %v, the next one is due at %s, %d are running", ended, next, c.busy)
+	}
+	c.Set(u, program)
+	if e := c.policies[key(u)]; e.program != program || c.due(e).Format("15:04") != "12:00" {
+		t.Error("the released policy is not due")
 	}
 }
 

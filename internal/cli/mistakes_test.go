@@ -50,7 +50,7 @@ func TestMistakes(t *testing.T) {
 		},
 		{
 			"a query that ends too early", ruled("p", denied(`{key: "{{ request.object.metadata. }}", operator: Equals, value: 1}`)),
-			[]string{`(the expression ends after ".")`}, true,
+			[]string{`(the expression ends after ".": complete it)`}, true,
 		},
 		{
 			"a misspelt context entry", ruled("p", "    context:\n    - name: allowed\n      variable: {value: [a]}\n"+denied(`{key: "{{ request.object.metadata.name }}", operator: AnyIn, value: "{{ alowed }}"}`)),
@@ -59,6 +59,19 @@ func TestMistakes(t *testing.T) {
 		{
 			"Latin-1", strings.Replace(ruled("p", requiresTeam), "message: m", "message: caf\xe9", 1),
 			[]string{"policy.yaml:12: broken YAML: ", "(the byte 0xE9, number 28 of the line, is not UTF-8: save the file as UTF-8"}, true,
+		},
+		{
+			"a picture", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00",
+			[]string{"policy.yaml:1: broken YAML: ", "(this is not a text, but a picture, an archive or another binary file)"}, true,
+		},
+		{
+			"a policy that no cluster stores", ruled("p", requiresTeam) + strings.Repeat("  - name: r\n    match: {any: [{resources: {kinds: [Pod]}}]}\n    validate: {message: m, pattern: {metadata: {labels: {team: '?*'}}}}\n", 1) +
+				"    # large\n" + strings.Replace("    context: [{name: a, variable: {value: X}}]\n", "X", strings.Repeat("x", 1<<21), 1),
+			[]string{"policy.yaml:4: warning: metadata.name: the policy has 2.0 MiB, and a cluster stores objects of at most 1.5 MiB (split it into several policies)"}, true,
+		},
+		{
+			"a rule beside the list of rules", strings.Replace(ruled("p", requiresTeam), "spec:\n", "spec:\n  validate: {message: m}\n", 1),
+			[]string{`unknown field "validate" (it belongs under rules[]: indent it below a rule)`}, true,
 		},
 		{
 			"a pattern one level too high", ruled("p", "    pattern:\n      metadata: {labels: {team: \"?*\"}}\n"),

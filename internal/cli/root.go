@@ -74,7 +74,7 @@ func commands(families *compile.Registry) []*cobra.Command {
 		oci.New(),
 		operate.NewPreflight(),
 		reports.NewReport(),
-		reports.NewRollout(),
+		reports.NewRollout(), reports.NewExceptions(),
 		newSchema(),
 		testrun.New(families),
 		operate.NewUninstall(),
@@ -94,6 +94,10 @@ func newHelp() *cobra.Command {
 			found, rest, err := cmd.Root().Find(args)
 			if err == nil && len(rest) > 0 {
 				err = cobra.NoArgs(found, rest)
+				found.SuggestionsMinimumDistance = 2 // as for unknown commands
+				if near := found.SuggestionsFor(rest[0]); len(near) > 0 {
+					err = fmt.Errorf("%w\nDid you mean %s?", err, strings.Join(near, " or "))
+				}
 			}
 			if err != nil {
 				return err

@@ -174,7 +174,7 @@ func (c *condition) noted(env *jmespath.Env, key, value any, ok bool, err error)
 		Path: c.path, KeySource: c.key.Source(), Key: key, Operator: c.op.Name, ValueSource: c.value.Source(), Value: value, Holds: ok,
 	}
 	if err != nil {
-		note.Error = err.Error()
+		note.Error, note.Err = err.Error(), err
 	}
 	env.Trace.Condition(note)
 	return ok, err

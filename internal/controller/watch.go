@@ -42,7 +42,7 @@ func Watch(ctx context.Context, options metav1.ListOptions, open func(context.Co
 
 // relay hands over the events of one watch, and keeps the version to continue from.
 func relay(ctx context.Context, w watch.Interface, version *string, event func(watch.Event) error) error {
-	defer w.Stop()
+	defer End(w)
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,5 +65,12 @@ func relay(ctx context.Context, w watch.Interface, version *string, event func(w
 			}
 			*version = o.GetResourceVersion()
 		}
+	}
+}
+
+// End ends a watch. It receives what the watch still sends: the goroutine of a watch of metadata (watch.Filter) would wait for that for ever.
+func End(w watch.Interface) {
+	w.Stop()
+	for range w.ResultChan() {
 	}
 }

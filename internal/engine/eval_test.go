@@ -331,6 +331,7 @@ func TestImagesLeaveTime(t *testing.T) {
 	}
 }
 
+// Results of a policy with emitWarning are warnings of the answer, except skips.
 func TestWarnings(t *testing.T) {
 	s := program(rule("ok", yields(policy.StatusPass, "fine")), rule("no", yields(policy.StatusSkip, "skipped")))
 	s.Program.Settings.EmitWarning = true

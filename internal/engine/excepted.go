@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	"ephor.invalid/ephor/internal/budget"
@@ -14,11 +15,15 @@ import (
 // cover workloads, and those that change the action. The rule is evaluated again with them. Whatever cannot be looked up or evaluated exempts
 // nothing.
 func (r *runner) excepted(c *policy.Call, y policy.Yield) policy.Yield {
-	if len(c.Rule.Exceptions) == 0 || !fails(&y) {
+	switch {
+	case len(c.Rule.Exceptions) == 0:
+		return y
+	case len(y.Exceptions) > 0:
+		return r.compared(c, y)
+	case !fails(&y):
 		return y
 	}
-	again := call{Call: *c, env: *c.Env}
-	again.Env, again.env.Meter = &again.env, &again.meter.Meter
+	again := further(c)
 	if slices.ContainsFunc(c.Rule.Exceptions, func(e *policy.Exception) bool { return e.Workload }) {
 		again.Owners = r.owners(c)
 		if len(again.Owners) > 0 {
@@ -36,6 +41,23 @@ func (r *runner) excepted(c *policy.Call, y policy.Yield) policy.Yield {
 	return y
 }
 
+// compared adds the status without exceptions to the result of an exempt object, if a scan is to evaluate both.
+func (r *runner) compared(c *policy.Call, y policy.Yield) policy.Yield {
+	if !c.Request.Conf.CompareExceptions || c.Request.Origin != policy.FromScan || !c.Rule.Stage.Has(policy.StageValidate) {
+		return y
+	}
+	again, bare := further(c), *c.Rule
+	bare.Exceptions, again.Rule = nil, &bare
+	if with := again.eval(r); with.Status != policy.StatusNone {
+		y.Properties = maps.Clone(y.Properties)
+		if y.Properties == nil {
+			y.Properties = map[string]string{}
+		}
+		y.Properties[policy.PropertyWithoutException] = with.Status.String()
+	}
+	return y
+}
+
 // fails reports whether any result of the evaluation is a failure.
 func fails(y *policy.Yield) bool {
 	return y.Status == policy.StatusFail || slices.ContainsFunc(y.Also, func(x policy.Yield) bool { return x.Status == policy.StatusFail })
@@ -46,6 +68,12 @@ type call struct {
 	policy.Call
 	env   evalenv.Env
 	meter budget.Apart
+}
+
+func further(c *policy.Call) *call {
+	again := &call{Call: *c, env: *c.Env}
+	again.Env, again.env.Meter = &again.env, &again.meter.Meter
+	return again
 }
 
 func (c *call) eval(r *runner) (y policy.Yield) {

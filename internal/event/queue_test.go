@@ -245,6 +245,7 @@ func TestWanted(t *testing.T) {
 	check(PolicyApplied, ResourceMutated, true)
 }
 
+// An event has a valid name and a namespace, and its note is cut to the length that the API server accepts.
 func TestObject(t *testing.T) {
 	q := New(Options{Instance: "host", Now: func() time.Time { return time.Unix(0, 0x1234) }})
 	e := on("Web_1.", strings.Repeat("ä", 1000))

@@ -20,6 +20,8 @@ const (
 	// ExceptionReason is why the exception exists, and ExceptionOwner who answers for it. Reports show both.
 	ExceptionReason = exceptionDomain + "reason"
 	ExceptionOwner  = exceptionDomain + "owner"
+	// ExceptionApprove has no meaning of its own: who may approve exceptions sets it, to any text, to approve one that another user wrote.
+	ExceptionApprove = exceptionDomain + "approve"
 	// ExceptionCovers is CoversWorkload if the exception covers the objects that an exempt controller makes, and the rules derived from a
 	// named rule.
 	ExceptionCovers = exceptionDomain + "covers"
@@ -33,7 +35,7 @@ const (
 	ActionAudit    = "Audit"
 )
 
-var exceptionAnnotations = []string{ExceptionExpires, ExceptionReason, ExceptionOwner, ExceptionCovers, ExceptionAction}
+var exceptionAnnotations = []string{ExceptionExpires, ExceptionReason, ExceptionOwner, ExceptionCovers, ExceptionAction, ExceptionApprove}
 
 // AnnotateException applies the annotations of an exception, and returns their mistakes. An unknown one is a mistake, too: a misspelt end
 // would never come.
@@ -52,6 +54,7 @@ func AnnotateException(e *policy.Exception, annotations map[string]string) (diag
 			}
 		case ExceptionReason:
 			e.Reason = v
+		case ExceptionApprove:
 		case ExceptionOwner:
 			e.Owner = v
 		case ExceptionCovers:

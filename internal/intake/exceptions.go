@@ -26,18 +26,24 @@ type Exceptions struct {
 	KeepMistaken bool
 	// Accepts reports whether exceptions in the namespace take effect.
 	Accepts func(namespace string) bool
-	Catalog *catalog.Catalog
+	// Approved reports whether the approval of an exception is proved; nil if none is needed. An exception without an approval has no effect. The
+	// error means that this is not known.
+	Approved func(object map[string]any) (bool, error)
+	// WarnDays returns the number of days before its end from which an exception ends soon; nil for none.
+	WarnDays func() int
+	Catalog  *catalog.Catalog
 	// Server returns the version of the API server; nil for the newest.
 	Server func() kubeversion.Minor
 	Log    *slog.Logger
 	Now    func() time.Time
 
 	followed []*exceptionsOf // by kind
-	again    sync.RWMutex    // as in Policies
 
 	mu sync.Mutex
+	// pending are the exceptions without a proved approval.
+	pending map[policy.ExceptionID]*policy.Exception
 	// expiring are the exceptions in the catalog that have an expiry.
-	expiring map[policy.ExceptionID]time.Time
+	expiring map[policy.ExceptionID]ending
 	timer    *time.Timer // runs expire at due; nil until an exception has an expiry
 	due      time.Time   // zero while no timer runs
 }
@@ -51,6 +57,13 @@ func (x *Exceptions) Watches() (all []Watch) {
 			take: of.take, drop: of.drop, seen: func() {},
 		}
 		x.followed = append(x.followed, of)
+		if x.Approved != nil {
+			of.objects.same = func(u *unstructured.Unstructured) { // its status may have an approval now
+				if err := of.objects.safely(u, func() error { return of.take(nil, u) }); err != nil {
+					x.Log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
+				}
+			}
+		}
 		all = append(all, Watch{Object: Object(k.GVK()), Resource: k.Resource, Older: k.Versions[1:], Optional: true, Handler: of.objects.handler()})
 	}
 	return all
@@ -60,13 +73,13 @@ func (x *Exceptions) Watches() (all []Watch) {
 func (x *Exceptions) Recompile() {
 	for _, of := range x.followed {
 		for id := range of.objects.list() {
-			x.again.Lock()
+			of.turn.Lock()
 			if u := of.objects.get(id); u != nil { // it may have been deleted in the meantime
-				if err := of.objects.safely(u, func() error { return of.compile(u) }); err != nil {
+				if err := of.objects.safely(u, func() error { return of.put(u) }); err != nil {
 					x.Log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
 				}
 			}
-			x.again.Unlock()
+			of.turn.Unlock()
 		}
 	}
 }
@@ -76,6 +89,7 @@ type exceptionsOf struct {
 	*Exceptions
 	kind    *family.Exceptions
 	objects objects
+	turn    sync.Mutex // held while a state of an object is put into the catalog, so that an older one never comes last
 }
 
 func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
@@ -83,13 +97,13 @@ func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
 }
 
 func (x *exceptionsOf) take(_, u *unstructured.Unstructured) error {
-	x.again.RLock()
-	defer x.again.RUnlock()
-	return x.compile(u)
+	x.turn.Lock()
+	defer x.turn.Unlock()
+	return x.put(u)
 }
 
-// compile puts a new or changed exception into force.
-func (x *exceptionsOf) compile(u *unstructured.Unstructured) (err error) {
+// put puts the state of an exception into the catalog. The caller holds turn.
+func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 	id := x.id(u)
 	defer func() {
 		if v := recover(); v != nil {
@@ -111,6 +125,9 @@ func (x *exceptionsOf) compile(u *unstructured.Unstructured) (err error) {
 		}
 		return err
 	}
+	if !x.approved(u, id, e) {
+		return nil
+	}
 	if x.set(id, e) {
 		x.Log.Info("exception in force", "exception", e.Key(), "group", id.Group)
 	} else {
@@ -119,10 +136,58 @@ func (x *exceptionsOf) compile(u *unstructured.Unstructured) (err error) {
 	return nil
 }
 
+// approved reports whether the exception has the approval that it needs. Otherwise it removes the exception from the catalog.
+func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.ExceptionID, e *policy.Exception) bool {
+	if x.Approved == nil {
+		return true
+	}
+	ok, err := x.Approved(u.Object)
+	x.mu.Lock()
+	delete(x.pending, id)
+	if !ok {
+		if x.pending == nil {
+			x.pending = map[policy.ExceptionID]*policy.Exception{}
+		}
+		x.pending[id] = e
+	}
+	x.mu.Unlock()
+	if ok {
+		return true
+	}
+	x.remove(id)
+	x.Log.Info("exception is pending", "exception", e.Key(), "group", id.Group, "error", err)
+	if err != nil { // the keys cannot be read
+		time.AfterFunc(approvalPause, func() {
+			x.turn.Lock()
+			defer x.turn.Unlock()
+			if x.objects.get(idOf(u)) == u { // it is still the last state
+				_ = x.objects.safely(u, func() error { return x.put(u) })
+			}
+		})
+	}
+	return false
+}
+
+// approvalPause is the time after which an approval is checked again that could not be checked.
+const approvalPause = 15 * time.Second
+
+// Pending returns the exceptions that wait for an approval.
+func (x *Exceptions) Pending() (out []*policy.Exception) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.pending {
+		out = append(out, e)
+	}
+	return out
+}
+
 func (x *exceptionsOf) drop(u *unstructured.Unstructured) {
-	x.again.RLock()
-	defer x.again.RUnlock()
+	x.turn.Lock()
+	defer x.turn.Unlock()
 	id := x.id(u)
 	x.remove(id)
+	x.mu.Lock()
+	delete(x.pending, id)
+	x.mu.Unlock()
 	x.Log.Info("exception gone", "exception", idOf(u).Key(), "group", id.Group)
 }

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -228,5 +229,87 @@ func testExpired(t *testing.T, group, version string) {
 		expect("it is in force again", "day", "never")
 		time.Sleep(time.Minute)
 		expect("for a minute", "never")
+	})
+}
+
+// An exception that ends soon is marked, from the days of the settings on.
+func TestExceptionsThatEndSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, days := catalog.New(), 0
+		x := &Exceptions{Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now, WarnDays: func() int { return days }}
+		e := &policy.Exception{Name: "e", Expires: time.Now().Add(48 * time.Hour)}
+		expect := func(what string, soon bool) {
+			t.Helper()
+			synctest.Wait()
+			if list := c.Snapshot().Exceptions(); len(list) != 1 || list[0].EndsSoon != soon {
+				t.Errorf("%s: %v, want ends soon %v", what, list, soon)
+			}
+		}
+		x.set(e.ID(), e)
+		expect("without days", false)
+		days = 1
+		time.Sleep(2 * time.Minute)
+		expect("two days before", false)
+		time.Sleep(24 * time.Hour)
+		expect("a day before", true)
+		days = 0
+		time.Sleep(2 * time.Minute)
+		expect("the settings have no days any more", false)
+		days = 3
+		x.set(e.ID(), e)
+		expect("set again", true)
+		time.Sleep(24 * time.Hour)
+		if list := c.Snapshot().Exceptions(); len(list) > 0 {
+			t.Errorf("after its end: %v", list)
+		}
+	})
+}
+
+// An exception without a proved approval has no effect. A status with an approval changes that, and a change of the exception again.
+func TestPendingExceptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := catalog.New()
+		var broken error
+		x := &Exceptions{
+			Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+			Approved: func(object map[string]any) (bool, error) {
+				by, _, _ := unstructured.NestedString(object, "status", "approval", "by")
+				return by == "jane" && broken == nil, broken
+			},
+		}
+		h := x.Watches()[0].Handler
+		expect := func(what string, inForce int) {
+			t.Helper()
+			synctest.Wait()
+			if got := len(c.Snapshot().Exceptions()); got != inForce || len(x.Pending()) != 1-inForce {
+				t.Errorf("%s: %d in force, %d pending", what, got, len(x.Pending()))
+			}
+		}
+		group := compile.Product.Exceptions()[0].Group
+		object := func(by string, generation int64) *unstructured.Unstructured {
+			u := exceptionObject(t, group, compile.Product.Exceptions()[0].Versions[0], "a", "p", generation)
+			if by != "" {
+				_ = unstructured.SetNestedField(u.Object, by, "status", "approval", "by")
+			}
+			return u
+		}
+		h.OnAdd(object("", 1), true)
+		expect("without an approval", 0)
+		h.OnUpdate(nil, object("jane", 1))
+		expect("approved", 1)
+		h.OnUpdate(nil, object("joe", 2))
+		expect("changed", 0)
+		broken = errors.New("no key")
+		h.OnUpdate(nil, object("", 3))
+		expect("the keys cannot be read", 0)
+		h.OnUpdate(nil, object("jane", 3))
+		expect("approved, and the keys cannot be read", 0)
+		broken = nil
+		time.Sleep(approvalPause)
+		expect("the keys can be read again", 1)
+		h.OnDelete(object("jane", 3))
+		if len(x.Pending())+len(c.Snapshot().Exceptions()) > 0 {
+			t.Error("it is deleted")
+		}
 	})
 }

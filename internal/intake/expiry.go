@@ -10,24 +10,57 @@ import (
 // was suspended.
 const longestExpiryWait = time.Minute
 
+// ending is an exception with an end. soon: the catalog holds it as one that ends soon.
+type ending struct {
+	exception *policy.Exception
+	soon      bool
+}
+
 // set puts an exception into the catalog until it expires; ok is false for an expired one.
 func (x *Exceptions) set(id policy.ExceptionID, e *policy.Exception) (ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.expiring, id)
-	if !e.Expires.IsZero() {
-		if e.Expired(x.Now()) {
-			x.Catalog.DeleteException(id)
-			return false
-		}
-		if x.expiring == nil {
-			x.expiring = map[policy.ExceptionID]time.Time{}
-		}
-		x.expiring[id] = e.Expires
-		x.wake(e.Expires)
+	if e.Expires.IsZero() {
+		x.Catalog.SetException(e)
+		return true
 	}
-	x.Catalog.SetException(e)
+	now := x.Now()
+	if e.Expired(now) {
+		x.Catalog.DeleteException(id)
+		return false
+	}
+	if x.expiring == nil {
+		x.expiring = map[policy.ExceptionID]ending{}
+	}
+	soon, next := x.soon(e, now)
+	x.expiring[id] = ending{e, soon}
+	x.wake(next)
+	x.Catalog.SetException(marked(e, soon))
 	return true
+}
+
+// soon reports whether the exception ends within the days of the settings, and when the next change is due.
+func (x *Exceptions) soon(e *policy.Exception, now time.Time) (soon bool, next time.Time) {
+	days := 0
+	if x.WarnDays != nil {
+		days = x.WarnDays()
+	}
+	from := e.Expires.AddDate(0, 0, -days)
+	if days > 0 && now.Before(from) {
+		return false, from
+	}
+	return days > 0, e.Expires
+}
+
+// marked returns the exception, marked as one that ends soon.
+func marked(e *policy.Exception, soon bool) *policy.Exception {
+	if !soon {
+		return e
+	}
+	out := *e
+	out.EndsSoon = true
+	return &out
 }
 
 // remove takes an exception out of the catalog.
@@ -38,21 +71,26 @@ func (x *Exceptions) remove(id policy.ExceptionID) {
 	x.Catalog.DeleteException(id)
 }
 
-// expire removes the exceptions that have expired.
+// expire removes the exceptions that have expired, and marks those that end soon.
 func (x *Exceptions) expire() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.due = time.Time{}
 	now := x.Now()
 	for id, at := range x.expiring {
-		if !now.Before(at) {
+		e := at.exception
+		if e.Expired(now) {
 			delete(x.expiring, id)
 			x.Catalog.DeleteException(id)
-			x.Log.Info("exception has expired", "exception", id.Key(), "group", id.Group, "expired", at)
+			x.Log.Info("exception has expired", "exception", id.Key(), "group", id.Group, "expired", e.Expires)
+			continue
 		}
-	}
-	for _, at := range x.expiring {
-		x.wake(at)
+		soon, next := x.soon(e, now)
+		if soon != at.soon {
+			x.expiring[id] = ending{e, soon}
+			x.Catalog.SetException(marked(e, soon))
+		}
+		x.wake(next)
 	}
 }
 

@@ -49,10 +49,38 @@ func (e *SyntaxError) Hint() string {
 	}
 	rest := strings.TrimLeft(e.Expression[at:], " \t\n")
 	if rest == "" {
-		return "the expression ends" + after
+		if open := unclosed(e.Expression); open != "" {
+			return "the expression ends" + after + ": close it with " + open
+		}
+		return "the expression ends" + after + ": complete it"
 	}
 	r, _ := utf8.DecodeRuneInString(rest)
 	return fmt.Sprintf("unexpected %q%s", string(r), after)
+}
+
+// unclosed returns the bracket that closes the innermost open one; empty if none is open. It skips quoted texts.
+func unclosed(expression string) string {
+	closing := map[rune]rune{'[': ']', '(': ')', '{': '}'}
+	var open []rune
+	quote := rune(0)
+	for _, r := range expression {
+		switch {
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			}
+		case r == '\'' || r == '"' || r == '`':
+			quote = r
+		case closing[r] != 0:
+			open = append(open, closing[r])
+		case len(open) > 0 && r == open[len(open)-1]:
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) == 0 {
+		return ""
+	}
+	return string(open[len(open)-1])
 }
 
 // Highlight returns the expression with a caret under the place of the mistake, on two lines.
@@ -66,6 +94,11 @@ func isUnknownKey(err error) bool {
 	_, ok := err.(*UnknownKeyError)
 	return ok
 }
+
+// UnknownFunctionError is the error for a call of a function that does not exist, with Kyverno's text.
+type UnknownFunctionError struct{ Name string }
+
+func (e *UnknownFunctionError) Error() string { return "unknown function: " + e.Name }
 
 // argumentError is the error for an argument of a type that a function does not accept, with Kyverno's text.
 type argumentError struct {

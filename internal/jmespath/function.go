@@ -1,7 +1,6 @@
 package jmespath
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -109,7 +108,7 @@ func compileCall(n *node) eval {
 	f := registry[n.name]
 	args := compileAll(n.items)
 	if f == nil {
-		unknown := errors.New("unknown function: " + n.name)
+		unknown := &UnknownFunctionError{n.name}
 		return func(env *Env, v any) (any, error) {
 			// The arguments are evaluated first, because their errors are more informative.
 			if _, err := evalArgs(env, args, v); err != nil {

@@ -26,6 +26,8 @@ const (
 	Reports = "ephor-report-seals"
 	// Images holds the keys of records of verified images.
 	Images = "ephor-image-seals"
+	// Exceptions holds the keys of approvals of PolicyExceptions.
+	Exceptions = "ephor-exception-approvals"
 	// Decisions holds the key of digests in records of decisions.
 	Decisions = "ephor-decision-digests"
 )

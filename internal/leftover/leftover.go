@@ -59,6 +59,7 @@ var secrets = []struct{ name, why string }{
 	{keystore.CleanupRoutes, "keys of the secret segments in the cleanup controller's webhook paths"},
 	{keystore.Marks, "keys of the marks on generated objects; without them Ephor does not recognise its older objects"},
 	{keystore.Reports, "key of the seals of intermediate reports"},
+	{keystore.Exceptions, "key of the approvals of exceptions; exceptions are pending without it"},
 	{keystore.Images, "key of the seals of image verifications; images are verified again without it"},
 	{unlock.SecretName, "webhook configurations that were kept when the cluster was unlocked"},
 }

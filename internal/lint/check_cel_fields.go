@@ -19,7 +19,7 @@ import (
 var celFields = &Check{
 	Name: "cel-fields",
 	Doc: "A CEL expression reads a field that the matched kind does not have: reading it makes the rule fail for every resource, and `has()` is " +
-		"always false. Usually a level such as `spec` is missing. The fields of custom resources are known when their definitions are given with " +
+		"always false. Usually a level such as `spec` is missing. Or it compares a number or a boolean with a value of another type, which is an error or always false. The fields of custom resources are known when their definitions are given with " +
 		"--crd-paths.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -138,8 +138,9 @@ func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found, a *
 	}
 	compiler.Within(a)
 	look := func(err error, at string) {
-		for _, text := range celenv.UndefinedFields(err) {
-			out.Warnf(at, "%s: %s", gvk, text)
+		for _, m := range compiler.FieldMistakes(err) {
+			out.Warnf(at, "%s: %s", gvk, m.Text)
+			out.Hint("%s", m.Hint)
 		}
 	}
 	expression := func(text, at string) {
@@ -178,3 +179,5 @@ func (s shape) Element() (celenv.Shape, bool) {
 	t, ok := s.Type.Element()
 	return shape{t}, ok
 }
+
+func (s shape) Scalar() string { return schema.Scalar(s.Type) }

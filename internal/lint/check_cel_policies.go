@@ -89,11 +89,12 @@ func (s *celSpec) undefined(kind schema.Found, namespaced bool, server kubeversi
 	}
 	gvk := kind.GroupVersion().String() + ", Kind=" + kind.Kind
 	look := func(err error, at string) bool {
-		texts := celenv.UndefinedFields(err)
-		for _, text := range texts {
-			out.Warnf(at, "%s: %s", gvk, text)
+		mistakes := compiler.FieldMistakes(err)
+		for _, m := range mistakes {
+			out.Warnf(at, "%s: %s", gvk, m.Text)
+			out.Hint("%s", m.Hint)
 		}
-		return err == nil || len(texts) > 0
+		return err == nil || len(mistakes) > 0
 	}
 	expression := func(text, at string) {
 		if text != "" && !strings.Contains(text, "object.kind") { // it distinguishes kinds, and may name fields of others

@@ -29,9 +29,11 @@ type Check struct {
 	slip bool
 	// cause: what it finds makes rules end in errors, so apply also warns of it when a rule did (Causes).
 	cause bool
-	// policy checks a classic policy that has no errors, and program one of any family. Each check has one of them.
-	policy  func(*input)
-	program func(*policy.Program) diag.List
+	// policy checks a classic policy that has no errors, program one of any family, and exception an exception with its source. Each check has
+	// one of them.
+	policy    func(*input)
+	program   func(*policy.Program) diag.List
+	exception func(object map[string]any, e *policy.Exception) diag.List
 }
 
 // Finding is one result of a check.
@@ -55,7 +57,7 @@ var (
 )
 
 // checks is the immutable registry.
-var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion, unseenImage, virtualResource)
+var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion, unseenImage, wideException, targetNamedTwice, virtualResource)
 
 func freeze(list ...*Check) []*Check {
 	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}
@@ -63,7 +65,13 @@ func freeze(list ...*Check) []*Check {
 		seen[string(c.Code)] = true
 	}
 	for _, c := range list {
-		if c.Name == "" || c.Doc == "" || c.Example == "" || (c.policy == nil) == (c.program == nil) || seen[c.Name] {
+		kinds := 0
+		for _, has := range []bool{c.policy != nil, c.program != nil, c.exception != nil} {
+			if has {
+				kinds++
+			}
+		}
+		if c.Name == "" || c.Doc == "" || c.Example == "" || kinds != 1 || seen[c.Name] {
 			panic("lint: incomplete or duplicate check " + c.Name)
 		}
 		seen[c.Name] = true

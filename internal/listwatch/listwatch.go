@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // GoesOn reports whether a paged list goes on after the error of a page, and then sets its continue token. The API server keeps the state of
@@ -65,12 +64,5 @@ func Sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-t.C:
-	}
-}
-
-// End ends a watch. It receives what the watch still sends: the goroutine of a watch of metadata (watch.Filter) would wait for that for ever.
-func End(w watch.Interface) {
-	w.Stop()
-	for range w.ResultChan() {
 	}
 }

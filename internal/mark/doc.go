@@ -14,5 +14,7 @@
 //
 // The package reads no keys and no objects, and makes no decisions.
 //
-// Floor 0: imports seal.
+// An approval of a PolicyException is a seal of another domain, over the exception and the approver (Approval).
+//
+// Floor 0: imports names, seal and value.
 package mark

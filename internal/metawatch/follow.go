@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/listwatch"
 )
 
@@ -111,7 +112,7 @@ func tail(ctx context.Context, r Resource, options metav1.ListOptions, version s
 
 // relay reports the events of one watch and returns the version to continue from.
 func relay(ctx context.Context, w watch.Interface, version string, h Handler) (string, error) {
-	defer listwatch.End(w)
+	defer controller.End(w)
 	for {
 		select {
 		case <-ctx.Done():

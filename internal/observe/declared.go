@@ -72,6 +72,7 @@ const (
 	nameLeftOut               = "ephor_webhook_policies_left_out"
 	nameBudgetExceeded        = "ephor_policy_budget_exceeded"
 	nameExceptionErrors       = "ephor_policy_exception_errors"
+	nameExceptions            = "ephor_policy_exceptions"
 	namePaths                 = "ephor_webhook_path_requests"
 	nameTrustFetched          = "ephor_trust_root_updated_timestamp_seconds"
 	nameTrustFailures         = "ephor_trust_root_failures"
@@ -158,6 +159,8 @@ var declared = []Instrument{
 		Help: "replicas that share the work of the controller, as seen by this replica; 0 while it may not work itself"},
 	{Name: nameBudgetExceeded, Kind: Counter, Labels: []string{"policy_type", "policy_namespace?", "policy_name?"}, Ours: true,
 		Help: "evaluations that ended in an error because the policy exceeded its budget, or its namespace exceeded its share of processor time", Query: `sum by (policy_namespace, policy_name) (increase(ephor_policy_budget_exceeded_total[1h]))`},
+	{Name: nameExceptions, Kind: Gauge, Labels: []string{"state"}, Ours: true,
+		Help: "exceptions by state: in_force, ends_soon if the end is at most the setting's warnDays away, or pending without an approval", Query: `max by (state) (ephor_policy_exceptions)`},
 	{Name: nameExceptionErrors, Kind: Counter, Labels: []string{"exception_namespace?", "exception_name?"}, Ours: true,
 		Help: "evaluations of an exception that had no result, so that it exempted nothing", Query: `sum by (exception_namespace, exception_name) (increase(ephor_policy_exception_errors_total[1h]))`},
 	{Name: nameLeftOut, Kind: Gauge, Labels: []string{"scope"}, Ours: true,

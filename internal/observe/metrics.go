@@ -53,6 +53,7 @@ type Metrics struct {
 	waiting      atomic.Int64
 	controllers  sync.Map // the registered names
 	policies     atomic.Pointer[func() []PolicyState]
+	exceptions   atomic.Pointer[func() map[string]int]
 	certificates atomic.Pointer[func(func(secret string, end time.Time))]
 	ttlWatched   atomic.Pointer[func() []schema.GroupVersionResource]
 	unlistable   atomic.Pointer[func() []string]
@@ -102,6 +103,7 @@ func NewMetrics(o Options) *Metrics {
 	get(nameRingMembers).collect = m.collectMembers
 	get(nameLeftOut).collect = m.collectLeftOut
 	get(nameTrustFetched).collect, get(nameTrustFailures).collect = m.collectTrust, m.collectTrustFailures
+	get(nameExceptions).collect = m.collectExceptions
 	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
 	m.Configure(Config{})
 	return m
@@ -345,6 +347,21 @@ func (m *Metrics) Certificates(each func(report func(secret string, end time.Tim
 func (m *Metrics) collectCertificates(set func(float64, ...string)) {
 	if each := m.certificates.Load(); each != nil {
 		(*each)(func(secret string, end time.Time) { set(float64(end.Unix()), secret) })
+	}
+}
+
+// Exceptions sets the function that counts the exceptions in force by their state.
+func (m *Metrics) Exceptions(count func() map[string]int) {
+	if m != nil {
+		m.exceptions.Store(&count)
+	}
+}
+
+func (m *Metrics) collectExceptions(set func(float64, ...string)) {
+	if count := m.exceptions.Load(); count != nil {
+		for state, n := range (*count)() {
+			set(float64(n), state)
+		}
 	}
 }
 

@@ -43,6 +43,8 @@ type Exception struct {
 	Priority   int
 	// Expires is the time from which the exception has no effect; zero for never.
 	Expires time.Time
+	// EndsSoon: the end is at most the settings' warnDays away.
+	EndsSoon bool
 	// Reason is why the exception exists, and Owner who answers for it; empty if the author does not say so.
 	Reason, Owner string
 	// Workload: where the exception exempts a controller, it exempts the objects that the live controller's template gives, too. It names the

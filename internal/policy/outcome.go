@@ -74,6 +74,9 @@ type Signatures struct {
 	Settle func(all []Result) Yield
 }
 
+// PropertyWithoutException is the property of an exempt result with the status that the rule would have without exceptions.
+const PropertyWithoutException = "withoutException"
+
 // elementsProperty is the property with the elements for which a foreach rule fails.
 const elementsProperty = "failingElements"
 

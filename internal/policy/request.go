@@ -129,6 +129,9 @@ type Conf struct {
 	// Expand names the cluster-wide policies for which variables inside data are evaluated. It is read-only.
 	Expand map[string]bool
 
+	// CompareExceptions: scans also evaluate exempt objects without exceptions (PropertyWithoutException).
+	CompareExceptions bool
+
 	settings *settings.Settings // for Filtered; nil without a cluster
 }
 
@@ -139,7 +142,7 @@ func (c *Conf) Filtered(gvk schema.GroupVersionKind, sub, namespace, name string
 
 // ConfOf returns the settings that rules use.
 func ConfOf(s *settings.Settings) Conf {
-	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}, Expand: s.ExpandData, settings: s}
+	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}, Expand: s.ExpandData, CompareExceptions: s.Exceptions.Compare, settings: s}
 	if c.MaxContextSize <= 0 {
 		c.MaxContextSize = -1
 	}

@@ -13,7 +13,14 @@ type Exceptions struct {
 	Enabled bool
 	// Namespace is the only namespace whose exceptions take effect; * for all, empty for none.
 	Namespace string
+	// Approval: an exception takes effect only if a user approves it who may do so.
+	Approval bool
+	// Approved records that the user approved the exception as it is in the request; nil if nothing is recorded.
+	Approved func(object map[string]any, user string)
 }
+
+// textPending is the warning about an exception that has no effect yet.
+const textPending = "the exception is pending: it has no effect until a user who may approve policyexceptions in its namespace approves it"
 
 // These texts are copied verbatim from Kyverno.
 const (
@@ -39,7 +46,7 @@ func (e Exceptions) warning(namespace string) string {
 }
 
 // Exception accepts an exception if it compiles. If it will have no effect, the answer warns with the reason.
-func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
+func (v *Reviewer) Exception(ctx context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true}
 	}
@@ -58,9 +65,15 @@ func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 		}
 		return Answer{Message: refusal(mistakes)}
 	}
+	if text := v.unmet(req, object, e); text != "" {
+		return Answer{Message: text}
+	}
 	res := Answer{Allowed: true}
 	if w := v.Exceptions.warning(req.Namespace); w != "" {
 		res.Warnings = append(res.Warnings, w)
+	}
+	if v.Exceptions.Approval && !v.approve(ctx, req, object) {
+		res.Warnings = append(res.Warnings, textPending)
 	}
 	if e.Expired(v.Now()) {
 		res.Warnings = append(res.Warnings, textExceptionExpired+e.Expires.UTC().Format(time.RFC3339))

@@ -13,6 +13,7 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -30,6 +31,8 @@ type Discovery interface {
 type Options struct {
 	// Exceptions decides which PolicyExceptions take effect; a review warns about the others.
 	Exceptions Exceptions
+	// Settings returns the settings of the installation; nil for the defaults.
+	Settings func() *settings.Settings
 	// Accounts execute the work of policies.
 	Accounts Accounts
 	// Permitted is what the operator permits policies to do.

@@ -34,11 +34,39 @@ type Impact struct {
 	// Objects is the number of objects that the policy selects, and Errors the number of those that it cannot evaluate.
 	Objects, Errors int
 	// Violating and Changed are the objects that it would deny or change if they were created now.
-	Violating, Changed []string
+	Violating, Changed Named
+	// Requests is the number of recorded requests that it selects, and Refused are those that violate it.
+	Requests int
+	Refused  Named
+}
+
+// Named counts objects, and names the first of them.
+type Named struct {
+	Count int
+	First []string
 }
 
 // maxNamed is the number of objects that a finding names.
 const maxNamed = 10
+
+// Add counts an object.
+func (n *Named) Add(name string) {
+	if n.Count++; n.Count <= maxNamed {
+		n.First = append(n.First, name)
+	}
+}
+
+// text lists the first of the objects.
+func (n *Named) text() string {
+	if n.Count == 0 {
+		return ""
+	}
+	out := ": " + strings.Join(n.First, ", ")
+	if more := n.Count - len(n.First); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}
 
 // checkLegacy finds what Kyverno 1.20 has done to policies of the classic kinds, and what they would begin to do under Ephor.
 func (s *state) checkLegacy(ctx context.Context) {
@@ -94,9 +122,9 @@ func (s *state) kyverno(ctx context.Context) (*appsv1.Deployment, error) {
 				return nil, nil
 			}
 		}
-		// An image without a version: the chart of the release has one.
-		if s.release != nil && s.release.Chart.Metadata.Name != ownChart {
-			if v, err := version.ParseGeneric(s.release.Chart.Metadata.Version); err == nil && v.AtLeast(firstChartWithoutClassic) {
+		// An image without a version: the chart that rendered the Deployment has one, also without a release of Helm.
+		if chart, ok := strings.CutPrefix(d.Labels["helm.sh/chart"], "kyverno-"); ok {
+			if v, err := version.ParseGeneric(chart); err == nil && v.AtLeast(firstChartWithoutClassic) {
 				return d, nil
 			}
 		}
@@ -182,28 +210,21 @@ func (i *Impact) text() string {
 	if i == nil {
 		return "What it says about existing objects is not known."
 	}
-	if i.Objects == 0 {
-		return "It selects no existing object."
+	requests := ""
+	if i.Requests > 0 {
+		requests = fmt.Sprintf(" Of %d recorded requests that it selects, %d violate it%s.", i.Requests, i.Refused.Count, i.Refused.text())
 	}
-	text := fmt.Sprintf("Of %s that it selects, %d violate it%s", objects(i.Objects), len(i.Violating), named(i.Violating))
-	if len(i.Changed) > 0 {
-		text += fmt.Sprintf("; it would change %d%s", len(i.Changed), named(i.Changed))
+	if i.Objects == 0 {
+		return "It selects no existing object." + requests
+	}
+	text := fmt.Sprintf("Of %s that it selects, %d violate it%s", objects(i.Objects), i.Violating.Count, i.Violating.text())
+	if i.Changed.Count > 0 {
+		text += fmt.Sprintf("; it would change %d%s", i.Changed.Count, i.Changed.text())
 	}
 	if i.Errors > 0 {
 		text += fmt.Sprintf("; %d cannot be evaluated", i.Errors)
 	}
-	return text + "."
-}
-
-// named lists the first of the objects.
-func named(list []string) string {
-	switch {
-	case len(list) == 0:
-		return ""
-	case len(list) <= maxNamed:
-		return ": " + strings.Join(list, ", ")
-	}
-	return fmt.Sprintf(": %s and %d more", strings.Join(list[:maxNamed], ", "), len(list)-maxNamed)
+	return text + "." + requests
 }
 
 // hooks are the kinds of the objects of a Helm hook.

@@ -60,9 +60,12 @@ func (s *state) checkRelease(ctx context.Context) {
 			s.unread(Object{Kind: "Secret", Namespace: s.Namespace, Name: secret.Name}, err)
 			continue
 		}
-		if chart := r.Chart.Metadata.Name; chart == "kyverno" || chart == ownChart {
+		switch r.Chart.Metadata.Name {
+		case "kyverno", ownChart:
 			s.release = r
 			s.describe(r)
+		case "kyverno-policies":
+			s.describePolicies(r)
 		}
 	}
 }
@@ -121,7 +124,25 @@ func (s *state) describe(r *release) {
 	if r.Chart.Metadata.Name == ownChart {
 		return
 	}
-	refused, idle, err := charts.Values(charts.Ephor, r.Config)
+	s.values(r, charts.Ephor)
+}
+
+// describePolicies describes a release of Kyverno's chart of policies.
+func (s *state) describePolicies(r *release) {
+	s.add(Finding{
+		Code: "helm-release", Severity: Note, Object: r.secret,
+		Message: fmt.Sprintf("the Helm release %s, revision %d, of the chart %s %s has policies of the Pod Security Standards; the chart ephor-policies adopts it, and the policies stay the same objects", r.Name, r.Version, r.Chart.Metadata.Name, r.Chart.Metadata.Version),
+		Commands: []string{
+			fmt.Sprintf("helm get values %s -n %s -o yaml > policies-values.yaml", r.Name, s.Namespace),
+			fmt.Sprintf("helm upgrade %s charts/ephor-policies -n %s -f policies-values.yaml", r.Name, s.Namespace),
+		},
+	})
+	s.values(r, charts.Policies)
+}
+
+// values reports the values of a release that a chart of Ephor refuses, or accepts without effect.
+func (s *state) values(r *release, chart string) {
+	refused, idle, err := charts.Values(chart, r.Config)
 	if err != nil {
 		s.unread(r.secret, err)
 		return

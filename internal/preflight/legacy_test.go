@@ -95,9 +95,16 @@ func TestInertPolicies(t *testing.T) {
 	c.Live = func(_ context.Context, programs []*policy.Program) (map[policy.ID]*Impact, error) {
 		out := map[policy.ID]*Impact{}
 		for _, p := range programs {
-			out[p.Identity()] = &Impact{Objects: 3, Violating: []string{"team/Pod/a"}}
+			i := &Impact{Objects: 3, Requests: 8}
+			i.Violating.Add("team/Pod/a")
+			i.Refused.Add("UPDATE team/Pod/a by jane")
+			out[p.Identity()] = i
 		}
-		out[policy.ID{Kind: "Policy", Namespace: "team", Name: "changes"}] = &Impact{Objects: 40, Changed: strings.Split(strings.Repeat("team/Pod/b ", 12), " ")[:12], Errors: 2}
+		changes := &Impact{Objects: 40, Errors: 2}
+		for range 12 {
+			changes.Changed.Add("team/Pod/b")
+		}
+		out[policy.ID{Kind: "Policy", Namespace: "team", Name: "changes"}] = changes
 		return out, nil
 	}
 	const want = "stops policy-inert CleanupPolicy/team/deletes\nstops policy-inert ClusterPolicy/denies\nstops policy-inert Policy/team/changes\n" + hooksOf120 +
@@ -107,7 +114,7 @@ func TestInertPolicies(t *testing.T) {
 		t.Errorf("found\n%swant\n%s", lines, want)
 	}
 	for _, part := range []string{
-		"ClusterPolicy/denies: Kyverno stores it without executing it. Ephor would execute it: it would deny requests that violate it. Of 3 objects that it selects, 1 violate it: team/Pod/a.\n  ephor rollout --audit-first",
+		"ClusterPolicy/denies: Kyverno stores it without executing it. Ephor would execute it: it would deny requests that violate it. Of 3 objects that it selects, 1 violate it: team/Pod/a. Of 8 recorded requests that it selects, 1 violate it: UPDATE team/Pod/a by jane.\n  ephor rollout --audit-first",
 		"it would change objects of requests. Of 40 objects that it selects, 0 violate it; it would change 12: " + strings.TrimSuffix(strings.Repeat("team/Pod/b, ", 10), ", ") + " and 2 more; 2 cannot be evaluated.",
 		"it would delete objects on its schedule", "ephor cleanup preview CleanupPolicy/deletes -n team", "kubectl delete job kyverno-check -n kyverno", "kubectl delete clusterrole kyverno:check\n",
 	} {
@@ -125,7 +132,9 @@ func TestInertPoliciesThatAuditFirst(t *testing.T) {
 			o.Object["data"] = map[string]any{"auditFirst": "ClusterPolicy/denies,Policy/team/changes"}
 		}
 	}
-	c.Live = func(context.Context, []*policy.Program) (map[policy.ID]*Impact, error) { return nil, errors.New("no right") }
+	c.Live = func(context.Context, []*policy.Program) (map[policy.ID]*Impact, error) {
+		return nil, errors.New("no right")
+	}
 	lines, texts := legacyFindings(t, c)
 	const want = "stops policy-inert CleanupPolicy/team/deletes\nnot-checked existing objects\n" + hooksOf120 +
 		"note policy-inert ClusterPolicy/audits\nnote policy-inert ClusterPolicy/denies\nnote policy-inert Policy/team/changes\nnote writes-denied Deployment/kyverno/kyverno-admission-controller\n"
@@ -150,15 +159,20 @@ webhooks: [{name: validate.kyverno.svc-fail, failurePolicy: Ignore, clientConfig
 	if lines, _ := legacyFindings(t, legacy(t, webhooks)); lines != hooksOf120+"note writes-denied Deployment/kyverno/kyverno-admission-controller\n" {
 		t.Errorf("found\n%s", lines)
 	}
-	for image, found := range map[string]bool{"kyverno/kyverno:v1.19.1": false, "kyverno/kyverno:latest": false, "kyverno/kyverno:v1.21.0": true, "ephor:1.25.0": false} {
+	for installed, found := range map[string]bool{
+		"kyverno/kyverno:v1.19.1 kyverno-3.10.0": false, "kyverno/kyverno:v1.21.0 kyverno-3.9.0": true, "ephor:1.25.0 kyverno-3.10.0": false,
+		"kyverno/kyverno:latest kyverno-3.9.1": false, "kyverno@sha256:0 kyverno-3.10.0-rc.1": true, "ephor@sha256:0 ephor-3.10.0": false,
+	} {
+		image, chart, _ := strings.Cut(installed, " ")
 		c := legacy(t, "")
 		for _, o := range c.Reader.(*recorded).objects {
 			if o.GetKind() == "Deployment" {
+				o.SetLabels(map[string]string{"app.kubernetes.io/part-of": "kyverno", "helm.sh/chart": chart})
 				o.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "kyverno", "image": image}}}}}
 			}
 		}
 		if lines, _ := legacyFindings(t, c); strings.Contains(lines, "policy-inert") != found {
-			t.Errorf("%s: found\n%s", image, lines)
+			t.Errorf("%s: found\n%s", installed, lines)
 		}
 	}
 }

@@ -63,6 +63,26 @@ func kyverno(t *testing.T, config map[string]any, status string) (*recorded, *Cl
 	}
 }
 
+// A release of Kyverno's chart of policies is a note with the commands that adopt it; values that the chart of Ephor refuses are named.
+func TestReleaseOfPolicies(t *testing.T) {
+	r, c := kyverno(t, nil, "deployed")
+	r.releaseOf("kyverno-policies", 1, map[string]any{"podSecurityStandard": "restricted", "validationFailureActionOverrides": map[string]any{"disallow-host-path": []any{}}, "podSecurityStandards": "x"}, "deployed")
+	texts := ""
+	for _, f := range Run(t.Context(), c).Findings {
+		if f.Object.Name == "sh.helm.release.v1.kyverno-policies.v1" {
+			texts += string(f.Severity) + " " + f.Code + ": " + f.Message + "; " + strings.Join(f.Commands, "; ") + "\n"
+		}
+	}
+	for _, part := range []string{"stops values-refused: the value podSecurityStandards: ", "note helm-release: ", "helm upgrade kyverno-policies charts/ephor-policies -n kyverno -f policies-values.yaml"} {
+		if !strings.Contains(texts, part) {
+			t.Errorf("not said: %s\nin\n%s", part, texts)
+		}
+	}
+	if strings.Count(texts, "\n") != 2 {
+		t.Errorf("found\n%s", texts)
+	}
+}
+
 var decoded []*unstructured.Unstructured
 
 // definitions returns Ephor's definitions without their schemas, which no check reads.
@@ -92,9 +112,14 @@ func definitions(t *testing.T) []*unstructured.Unstructured {
 
 // release adds a revision of the release as Helm stores it.
 func (r *recorded) release(version int, config map[string]any, status string) {
+	r.releaseOf("kyverno", version, config, status)
+}
+
+// releaseOf adds a release of a chart, which has its name.
+func (r *recorded) releaseOf(chart string, version int, config map[string]any, status string) {
 	text, err := json.Marshal(map[string]any{
-		"name": "kyverno", "version": version, "config": config, "info": map[string]any{"status": status},
-		"chart": map[string]any{"metadata": map[string]any{"name": "kyverno", "version": "3.9.1"}},
+		"name": chart, "version": version, "config": config, "info": map[string]any{"status": status},
+		"chart": map[string]any{"metadata": map[string]any{"name": chart, "version": "3.9.1"}},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -109,7 +134,7 @@ func (r *recorded) release(version int, config map[string]any, status string) {
 	}
 	data := base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString(packed.Bytes())))
 	revision := string(rune('0' + version))
-	r.read([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: sh.helm.release.v1.kyverno.v" + revision + ", namespace: kyverno, labels: {owner: helm, name: kyverno, version: '" + revision +
+	r.read([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: sh.helm.release.v1." + chart + ".v" + revision + ", namespace: kyverno, labels: {owner: helm, name: " + chart + ", version: '" + revision +
 		"'}}\ntype: helm.sh/release.v1\ndata: {release: " + data + "}\n"))
 }
 

@@ -149,6 +149,9 @@ func (e *Entry) ReportProperties() map[string]string {
 			if !x.Expires.IsZero() {
 				join(out, "exceptionEnds", x.Expires.UTC().Format(time.RFC3339))
 			}
+			if x.EndsSoon {
+				out["exceptionEndsSoon"] = "true"
+			}
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/listwatch"
 )
 
@@ -40,7 +41,7 @@ func (l *loop) watch(ctx context.Context, s *set, version string, events chan<- 
 
 // relay forwards the events of one watch and returns the version to continue from.
 func relay(ctx context.Context, w watch.Interface, version string, events chan<- watch.Event) (string, error) {
-	defer listwatch.End(w)
+	defer controller.End(w)
 	for {
 		select {
 		case <-ctx.Done():

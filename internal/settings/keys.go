@@ -121,6 +121,10 @@ var keys = []Key{
 			s.ExpandData = names
 			return nil
 		}},
+	{"exceptions", "JSON object with `warnDays`, `compare`, `requiredAnnotations`, `maxDays`, `users`, `groups` and `message`", "`{}`",
+		"What the installation requires of PolicyExceptions: annotations, an end at most `maxDays` after a change, and who may write them (`users` and `groups`, with wildcards). `message` is added to a refusal. " +
+			"`warnDays` before its end, an exception is reported as ending. With `compare`, scans also evaluate exempt objects without exceptions.",
+		func(s *Settings, v string) error { return parseExceptions(&s.Exceptions, v) }},
 	{AuditFirstKey, "comma-separated list of policies, as `Kind/name` or `Kind/namespace/name`", defaultNil,
 		"Policies that report and change nothing: their validate rules audit, errors and an unreachable controller admit, and their other rules and schedules do nothing. `ephor rollout --audit-first` writes the list before a cluster of [Kyverno 1.20](../migrating/from-kyverno-1.20.md) is taken over, and `ephor rollout POLICY --as-written` removes a policy from it.",
 		parseAuditFirst},

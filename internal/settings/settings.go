@@ -31,6 +31,9 @@ type Settings struct {
 	// AuditFirst names the policies that report, and deny and change nothing, until they are released (see AuditFirstName); nil for none.
 	AuditFirst map[string]bool
 
+	// Exceptions holds what the installation requires of exceptions.
+	Exceptions Exceptions
+
 	filters filters
 	users   users
 }

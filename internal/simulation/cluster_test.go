@@ -98,9 +98,12 @@ var processes = map[string]struct {
 	}},
 }
 
-func newCluster(t *testing.T, ctx context.Context, random *rand.Rand) *cluster {
+func newCluster(t *testing.T, ctx context.Context, random *rand.Rand, o apiserver.Options) *cluster {
 	c := &cluster{t: t, ctx: ctx, network: &network{random: random, listeners: map[string][]*listener{}}, log: &recorder{}}
-	c.server = apiserver.New(apiserver.Options{Resources: apiserver.Builtin(), Dial: c.network.dial})
+	o.Dial = c.network.dial
+	// Metrics of Pods can be read and listed, and not watched.
+	o.Resources = append(apiserver.Builtin(), apiserver.Resource{Group: "metrics.k8s.io", Versions: []string{"v1beta1"}, Kind: "PodMetrics", Plural: "pods", Namespaced: true, Verbs: []string{"get", "list"}})
+	c.server = apiserver.New(o)
 	c.user = &http.Client{Transport: c.server.Client("user", "admin")}
 	for _, kind := range []string{"Namespace", "CustomResourceDefinition", ""} {
 		for _, o := range installed() {

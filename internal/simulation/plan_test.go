@@ -23,6 +23,8 @@ type plan struct {
 	replicas map[string]int
 	policies []string
 	actions  []action
+	// many is the number of triggers that exist from the start, so that lists have several pages, whose tokens expire at once.
+	many int
 }
 
 func (p *plan) String() string {
@@ -39,23 +41,29 @@ type stage struct {
 	replicas map[string]int // the largest number of each
 	policies []string
 	does     []string
+	faults   []string // that only this stage has
+	many     int
 }
 
 var stages = []stage{
-	{map[string]int{"admission": 2, "background": 3}, []string{"copy"}, []string{"trigger", "trigger", "trigger", "untrigger", "relabel", "tamper", "discard", "policy", "unpolicy"}},
-	{map[string]int{"admission": 2, "background": 2}, []string{"append"}, []string{"appender", "appender", "log"}},
-	{map[string]int{"admission": 1, "background": 2}, []string{"clone"}, []string{"source", "namespace", "namespace", "unnamespace", "discard-clone"}},
-	{map[string]int{"reports": 3}, []string{"labelled"}, []string{"labelled", "labelled", "unlabelled", "label", "report", "policy-labelled", "namespace", "unnamespace"}},
-	{map[string]int{"reports": 2}, []string{"labelled", "everything"}, []string{"labelled", "unlabelled", "definition", "undefinition", "widget", "widget", "group"}},
-	{map[string]int{"cleanup": 2}, []string{"sweep"}, []string{"swept", "swept", "expiring", "expiring", "labelled"}},
-	{map[string]int{"admission": 3}, []string{"labelled", "copy", "append"}, []string{"policy", "unpolicy", "webhook", "webhook", "policy-labelled", "definition", "undefinition"}},
+	{map[string]int{"admission": 2, "background": 3}, []string{"copy"}, []string{"trigger", "trigger", "trigger", "untrigger", "relabel", "tamper", "discard", "discard-slowly", "policy", "unpolicy", "large"}, []string{"denyrecord", "behind", "behind"}, 0},
+	{map[string]int{"admission": 2, "background": 2}, []string{"append"}, []string{"appender", "appender", "log", "unappender"}, []string{"denytarget", "conflicts"}, 0},
+	{map[string]int{"admission": 1, "background": 2}, []string{"clone"}, []string{"source", "namespace", "namespace", "unnamespace", "discard-clone"}, nil, 0},
+	{map[string]int{"reports": 3}, []string{"labelled"}, []string{"labelled", "labelled", "unlabelled", "label", "report", "policy-labelled", "namespace", "unnamespace"}, nil, 0},
+	{map[string]int{"reports": 2}, []string{"labelled", "everything"}, []string{"labelled", "unlabelled", "definition", "undefinition", "widget", "widget", "group"}, []string{"nodiscovery"}, 0},
+	{map[string]int{"cleanup": 2}, []string{"sweep"}, []string{"swept", "swept", "expiring", "expiring", "labelled"}, nil, 0},
+	{map[string]int{"admission": 3}, []string{"labelled", "copy", "append"}, []string{"policy", "unpolicy", "webhook", "webhook", "policy-labelled", "definition", "undefinition"}, []string{"noleases", "noleases"}, 0},
+	{map[string]int{"admission": 1, "background": 2}, []string{"copy"}, []string{"trigger", "policy", "unpolicy"}, nil, 600},
+	{map[string]int{"reports": 2}, []string{"labelled"}, []string{"labelled", "label", "policy-labelled"}, nil, 300},
+}
+
+type faultOf struct {
+	what string
+	most int
 }
 
 // faults are what goes wrong, with the largest duration in seconds.
-var faults = []struct {
-	what string
-	most int
-}{
+var faults = []faultOf{
 	{"crash", 0}, {"crash", 0}, {"stop", 0}, {"hold", 60}, {"cut", 40}, {"apiserver", 15}, {"frozen", 40}, {"throttle", 30}, {"errors", 30}, {"lost", 30}, {"slow", 40},
 	{"compact", 0}, {"compact", 0}, {"cutwatches", 90}, {"forbid", 40}, {"nodiscovery", 60}, {"hangdiscovery", 60}, {"conflicts", 20}, {"pages", 90},
 }
@@ -74,8 +82,16 @@ func planOf(seed uint64) *plan {
 	for range 8 + r.IntN(16) {
 		p.actions = append(p.actions, action{at(), s.does[r.IntN(len(s.does))], r.IntN(6), r.IntN(3)})
 	}
+	// Few plans have many objects, since they take long.
+	if p.many = s.many; p.many > 0 && seed/uint64(len(stages))%4 != 0 {
+		p.many = 30
+	}
+	all := faults
+	for _, what := range s.faults {
+		all = append(slices.Clone(all), faultOf{what, 60}, faultOf{what, 60})
+	}
 	for range r.IntN(6) {
-		f := faults[r.IntN(len(faults))]
+		f := all[r.IntN(len(all))]
 		a := action{at(), f.what, r.IntN(1000), 0}
 		if f.most > 0 {
 			a.m = 1 + r.IntN(f.most)
@@ -122,6 +138,11 @@ spec:
     match: {any: [{resources: {kinds: [ConfigMap], selector: {matchLabels: {kind: appender}}, operations: [CREATE, UPDATE]}}]}
     mutate:
       targets: [{apiVersion: v1, kind: ConfigMap, namespace: "{{request.namespace}}", selector: {matchLabels: {kind: log}}}]
+      patchStrategicMerge: {data: {log: "{{target.data.log}}{{request.object.metadata.name}}:{{request.object.data.v}},"}}
+  - name: created
+    match: {any: [{resources: {kinds: [ConfigMap], selector: {matchLabels: {kind: appender}}, operations: [CREATE]}}]}
+    mutate:
+      targets: [{apiVersion: v1, kind: ConfigMap, namespace: "{{request.namespace}}", name: created}]
       patchStrategicMerge: {data: {log: "{{target.data.log}}{{request.object.metadata.name}}:{{request.object.data.v}},"}}
 `,
 	"clone": `

@@ -38,7 +38,7 @@ func run(t *testing.T, p *plan) (out *result) {
 }
 
 // realTime is the time that a run may take on a busy machine.
-const realTime = time.Minute
+const realTime = 4 * time.Minute
 
 // result is what became of a plan.
 type result struct {
@@ -55,7 +55,9 @@ type sim struct {
 	random  *rand.Rand
 	active  []*fault
 	version int
-	busy    sync.WaitGroup
+	// asked and created are the requests for an appender that were admitted, and those of them that created it.
+	asked, created map[string]int
+	busy           sync.WaitGroup
 }
 
 // fault is a fault that lasts.
@@ -71,13 +73,13 @@ const (
 	look     = 10 * time.Second
 	mostRate = 60 // lists, or watches, of one source in a minute
 	// mostOfLeases is the same for Leases, which a ring lists every two seconds, and after failures every second.
-	mostOfLeases = 130
+	mostOfLeases = 200
 )
 
 func simulate(t *testing.T, p *plan, out *result) {
 	ctx, end := context.WithCancel(t.Context())
 	began := time.Now()
-	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1))), plan: p, random: rand.New(rand.NewPCG(p.seed, 2))}
+	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1)), apiserver.Options{ShortTokens: p.many > 0}), plan: p, random: rand.New(rand.NewPCG(p.seed, 2)), asked: map[string]int{}, created: map[string]int{}}
 	defer func() {
 		end()
 		s.close()
@@ -87,6 +89,7 @@ func simulate(t *testing.T, p *plan, out *result) {
 		s.cluster.mu.Unlock()
 	}()
 	s.server.Observed = s.observed
+	s.server.Flooded = s.flooded
 	s.prepare()
 	s.server.Fault = s.fault
 	start := time.Now()
@@ -112,7 +115,7 @@ func simulate(t *testing.T, p *plan, out *result) {
 		s.bad("after %s: %s", settle, text)
 	}
 	for _, b := range s.server.Rates() {
-		if most := mostRate; b.Requests > most && !strings.HasSuffix(b.Source, "/leases") || b.Requests > mostOfLeases {
+		if b.Requests > mostOfLeases || b.Requests > mostRate && !strings.Contains(b.Source, "/leases") {
 			s.bad("%s sent %d requests within a minute: %s", b.Client, b.Requests, b.Source)
 		}
 	}
@@ -131,10 +134,16 @@ func (s *sim) bad(format string, args ...any) {
 func (s *sim) prepare() {
 	for _, name := range []string{"a", "b", "c"} {
 		s.must(s.create(object("v1", "Namespace", "", name, nil, nil)))
-		s.must(s.create(configMap(name, "log", map[string]any{"kind": "log"}, map[string]any{"log": ""})))
+		for _, target := range []string{"log", "log2"} {
+			s.must(s.create(configMap(name, target, map[string]any{"kind": "log"}, map[string]any{"log": ""})))
+		}
+		s.must(s.create(configMap(name, "created", nil, map[string]any{"log": ""})))
 	}
 	s.must(s.create(configMap("a", "source", nil, map[string]any{"v": "0"})))
 	s.must(s.create(configMap("a", "made-x", map[string]any{"of": "a user"}, map[string]any{"mine": "yes"})))
+	for i := range s.plan.many {
+		s.must(s.create(configMap("b", fmt.Sprintf("many-%04d", i), map[string]any{"kind": "trigger"}, map[string]any{"v": "1"})))
+	}
 	for _, name := range []string{"admission", "background", "reports", "cleanup"} {
 		if n := s.plan.replicas[name]; n > 0 {
 			s.start(name, n)
@@ -272,12 +281,42 @@ func (s *sim) do(a action) {
 		user(func() error {
 			return s.remove(configMap(ns, "made-"+name, nil, nil))
 		})
+	case "discard-slowly": // it stays until its finalizer is removed
+		user(func() error {
+			o := configMap(ns, "made-"+name, nil, nil)
+			meta(o)["finalizers"] = []any{"example.com/slow"}
+			return s.patch(o)
+		})
+		user(func() error { return s.remove(configMap(ns, "made-"+name, nil, nil)) })
+		time.Sleep(time.Duration(20*(1+a.n)) * time.Second)
+		user(func() error {
+			o := configMap(ns, "made-"+name, nil, nil)
+			meta(o)["finalizers"] = nil
+			return s.patch(o)
+		})
+	case "large":
+		user(func() error {
+			return s.apply(configMap(ns, name, map[string]any{"kind": "trigger"}, map[string]any{"v": v, "large": strings.Repeat("x", 700<<10)}))
+		})
 	case "discard-clone":
 		user(func() error { return s.remove(configMap(fmt.Sprint("n", a.n), "cloned", nil, nil)) })
 	case "appender":
 		user(func() error {
-			return s.apply(configMap(ns, fmt.Sprint("p", a.n), map[string]any{"kind": "appender"}, map[string]any{"v": v}))
+			o := configMap(ns, fmt.Sprint("p", a.n), map[string]any{"kind": "appender"}, map[string]any{"v": v})
+			key := ns + "/" + text(o, "metadata", "name")
+			err := s.patch(o)
+			if codeOf(err) == http.StatusNotFound {
+				if err = s.create(o); err == nil {
+					s.count(s.created, key)
+				}
+			}
+			if err == nil {
+				s.count(s.asked, key)
+			}
+			return err
 		})
+	case "unappender":
+		user(func() error { return s.remove(configMap(ns, fmt.Sprint("p", a.n), nil, nil)) })
 	case "log":
 		user(func() error {
 			return s.apply(configMap(ns, "log", nil, map[string]any{"other": v}))
@@ -350,6 +389,13 @@ func (s *sim) do(a action) {
 	}
 }
 
+// count counts a request of a user.
+func (s *sim) count(of map[string]int, key string) {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	of[key]++
+}
+
 // patch changes an object that exists.
 func (s *sim) patch(o map[string]any) error {
 	path, name := pathOf(o)
@@ -394,6 +440,9 @@ func (s *sim) fail(a action) {
 	s.cluster.mu.Lock()
 	s.active = append(s.active, f)
 	s.cluster.mu.Unlock()
+	if a.what == "behind" {
+		s.server.EndWatches(clusterPolicies)
+	}
 	if a.what == "cutwatches" {
 		s.server.EndWatches(f.kind())
 	}
@@ -435,8 +484,24 @@ func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
 				out.Status = &apierrors.NewInternalError(errors.New("simulated")).ErrStatus
 			}
 		case "conflicts":
-			if (q.Verb == "update" || q.Verb == "patch") && chance(30) {
+			if (q.Verb == "update" || q.Verb == "patch") && chance(30+70*(f.n%2)) {
 				out.Status = &apierrors.NewConflict(q.GroupResource(), q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "denytarget":
+			if q.Writes() && q.GroupResource() == configMaps && q.Name == []string{"log", "log2"}[f.n%2] {
+				out.Status = &apierrors.NewForbidden(configMaps, q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "denyrecord":
+			if q.Writes() && q.GroupResource() == configMaps && q.Namespace == namespace {
+				out.Status = &apierrors.NewForbidden(configMaps, q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "behind": // the background controllers do not see the policies of now
+			if q.GroupResource() == clusterPolicies && strings.HasPrefix(q.Client, "background-") {
+				out.Delay = max(out.Delay, f.until.Sub(now))
+			}
+		case "noleases": // one replica cannot reach its Lease, and does all else
+			if q.GroupResource() == leases && strings.HasPrefix(q.Client, fmt.Sprintf("admission-%d#", f.n%3)) {
+				out.Delay = max(out.Delay, f.until.Sub(now))
 			}
 		case "lost":
 			out.LoseAnswer = chance(20)
@@ -474,6 +539,21 @@ func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
 	return out
 }
 
+// flooded ends a replica that would send requests for ever.
+func (s *sim) flooded(q *apiserver.Request) {
+	s.bad("%s sends thousands of requests a minute: %s %s", q.Client, q.Verb, q.Path)
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	for _, r := range s.replicas {
+		r.mu.Lock()
+		if r.client.Name == q.Client {
+			r.gone = true
+			r.kill()
+		}
+		r.mu.Unlock()
+	}
+}
+
 // leads checks that only the holder of the lease does what belongs to the leader.
 func (s *sim) leads(q *apiserver.Request) {
 	if !q.Writes() || q.GroupResource() != validatingConfigurations && q.GroupResource() != mutatingConfigurations {
@@ -504,7 +584,7 @@ func (s *sim) observed(c apiserver.Change) {
 	labels, _ := meta(of)["labels"].(map[string]any)
 	switch strings.Split(pod, "-")[0] {
 	case "background":
-		if (strings.HasPrefix(name, "made-") || name == "cloned") && labels["of"] == nil || name == "log" && c.After != nil {
+		if (strings.HasPrefix(name, "made-") || name == "cloned") && labels["of"] == nil || (labels["kind"] == "log" || name == "created") && c.After != nil {
 			return
 		}
 	case "cleanup":

@@ -49,6 +49,7 @@ func report(t *testing.T, p *plan, r *result) {
 	if len(r.wrong) == 0 {
 		return
 	}
+	fmt.Fprintf(os.Stderr, "seed %d: %s\n", p.seed, r.wrong[0]) // at once
 	t.Errorf("%s\n%s\nlast requests:\n%s\nRun it alone with -run TestSeeds -seed %d", p, strings.Join(r.wrong, "\n"), trace(r, 60), p.seed)
 }
 

@@ -21,6 +21,9 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 	}
 	line := mistakeLine(d.text, text)
 	hint := yamlHint(text)
+	if strings.ContainsRune(d.text, 0) && invalidUTF8(d.text) >= 0 { // UTF-16 is valid UTF-8 here
+		return diag.Diagnostic{Pos: diag.Position{File: d.File, Line: d.base + 1}, Summary: "broken YAML: " + text, Hint: "this is not a text, but a picture, an archive or another binary file"}
+	}
 	if at := invalidUTF8(d.text); at >= 0 {
 		line = lineOf(d.text, at)
 		begin := strings.LastIndexByte(d.text[:at], '\n') + 1

@@ -21,3 +21,8 @@ func (w *Writer) WriteException(ctx context.Context, e *policy.Exception, want *
 	want.Message = value.Message(want.Message)
 	return w.patch(ctx, object, "notEvaluated", want)
 }
+
+// WriteApproval writes who approved an exception.
+func (w *Writer) WriteApproval(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.ApprovalStatus) (written bool, err error) {
+	return w.patch(ctx, object, "approval", want)
+}

@@ -40,6 +40,7 @@ type Variable struct {
 	Name  string `json:"name"`
 	Value any    `json:"value"`
 	Error string `json:"error,omitempty"`
+	Err   error  `json:"-"` // the error of Error
 	// MissingKey is the key whose absence caused the error; empty for other errors.
 	MissingKey string `json:"missingKey,omitempty"`
 	// CEL: the expression is in CEL, and its Parts are in source order.
@@ -68,6 +69,7 @@ type Condition struct {
 	Value       any    `json:"value"`
 	Holds       bool   `json:"holds"`
 	Error       string `json:"error,omitempty"`
+	Err         error  `json:"-"` // the error of Error
 }
 
 // Pattern is the outcome of one pattern. Node is the part of the pattern that decided, At the place in the resource.
@@ -240,8 +242,10 @@ func note[T any](r *Rule, list *[]T, n T) {
 }
 
 func noteOnce(r *Rule, list *[]Variable, v Variable) {
-	for i := range *list {
-		if (*list)[i].Name == v.Name && reflect.DeepEqual((*list)[i], v) {
+	plain := v
+	plain.Err = nil
+	for _, known := range *list {
+		if known.Err = nil; known.Name == v.Name && reflect.DeepEqual(known, plain) {
 			return
 		}
 	}
@@ -254,7 +258,7 @@ type missingKey interface{ MissingKey() string }
 func variable(name string, v any, err error) Variable {
 	out := Variable{Name: name, Value: v}
 	if err != nil {
-		out.Error = err.Error()
+		out.Error, out.Err = err.Error(), err
 		if missing := missingKey(nil); errors.As(err, &missing) {
 			out.MissingKey = missing.MissingKey()
 		}

@@ -13,6 +13,8 @@
 //   - execute executes them: it evaluates the rules again and writes the results;
 //   - follow writes them for changes of policies, and cleans up after deleted rules.
 //
+// A fourth one, origin, knows which rule generated an object; execute and follow use it.
+//
 // The package itself only writes through API, which has the few calls that enqueue and follow need, and LeavePending, which a process
 // calls before it ends.
 //

@@ -2,12 +2,14 @@ package updaterequest
 
 import (
 	"cmp"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -81,3 +83,57 @@ func SpecIn(o mark.Object) kyvernov2.ResourceSpec {
 
 // ObjectText returns the text for an object in messages.
 func ObjectText(u *unstructured.Unstructured) string { return Text(SpecOf(u)) }
+
+// Rules returns the rules of an UpdateRequest, each with its trigger. UpdateRequests in the older form have one rule.
+func Rules(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
+	out := make([]kyvernov2.RuleContext, 0, len(s.RuleContext)+1)
+	if len(s.RuleContext) == 0 && s.Rule != "" {
+		return append(out, kyvernov2.RuleContext{
+			Rule: s.Rule, Trigger: Canonical(s.Resource), Synchronize: s.Synchronize, DeleteDownstream: s.DeleteDownstream,
+		})
+	}
+	for _, r := range s.RuleContext {
+		if r.Trigger == (kyvernov2.ResourceSpec{}) {
+			r.Trigger = s.Resource
+		}
+		r.Trigger = Canonical(r.Trigger)
+		out = append(out, r)
+	}
+	return out
+}
+
+// Canonical returns the resource in the form from which names are computed. Requests for a Namespace also have it as their namespace, which
+// Canonical removes.
+func Canonical(r kyvernov2.ResourceSpec) kyvernov2.ResourceSpec {
+	if r.APIVersion == "v1" && r.Kind == "Namespace" {
+		r.Namespace = ""
+	}
+	return r
+}
+
+// Reference returns the reference to an object of an UpdateRequest for an event.
+func Reference(r kyvernov2.ResourceSpec) event.Reference {
+	return event.Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: string(r.UID)}
+}
+
+// Controller returns the name of the controller that reports events about a rule's work.
+func Controller(r *policy.Rule) string {
+	if r.Generation == nil {
+		return event.MutateController
+	}
+	return event.GenerateController
+}
+
+// Parallel calls f for each number below n, at most width of them at a time, and returns when all have ended.
+func Parallel(n, width int, f func(i int)) {
+	slots := make(chan struct{}, width)
+	var running sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	running.Wait()
+}

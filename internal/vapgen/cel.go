@@ -20,6 +20,7 @@ const (
 	reasonNotEnabled = ": not enabled."
 	reasonAutogen    = ": pod controllers autogen is enabled."
 	reasonMode       = ": the evaluation mode is not Kubernetes."
+	reasonActions    = ": other actions in some namespaces are not applicable."
 	reasonWorkload   = ": the exception %s covers workloads, whose controllers the API server cannot look up."
 	reasonAudit      = ": the exception %s has the action Audit for its objects only."
 	reasonUndefined  = ": the conditions of the exception %s may have no value for some objects, which the API server would deny; use has() or optional fields such as object.metadata.?labels.?app.orValue('')."

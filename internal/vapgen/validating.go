@@ -31,6 +31,8 @@ func translateValidating(in Input) (Output, error) {
 		return Output{Reason: skipped + reasonNotEnabled}, nil
 	case spec.Evaluation != nil && spec.Evaluation.Mode != "" && spec.Evaluation.Mode != policiesv1beta1.EvaluationModeKubernetes:
 		return Output{Reason: skipped + reasonMode}, nil
+	case p.Annotations[celpolicy.ActionsAnnotation] != "":
+		return Output{Reason: skipped + reasonActions}, nil
 	case len(celpolicy.Configs(spec.MatchConstraints, spec.Autogen.PodControllers)) > 0:
 		return Output{Reason: skipped + reasonAutogen}, nil
 	}

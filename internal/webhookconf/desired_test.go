@@ -123,6 +123,7 @@ func text(c Configurations, mutating bool) string {
 
 const everything = "CONNECT,CREATE,DELETE,UPDATE"
 
+// The webhooks for resources select the kinds, operations, scopes and subresources that the policies name.
 func TestResourceWebhooks(t *testing.T) {
 	ignore := func(p *policy.Program) { p.Settings.FailurePolicy = policy.Ignore }
 	namespaced := func(p *policy.Program) { p.Kind, p.Namespace = "Policy", "team" }

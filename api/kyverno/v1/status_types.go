@@ -46,6 +46,19 @@ type PolicyExceptionStatus struct {
 	// The last request for which the exception could not be evaluated, so that it exempted nothing.
 	// +optional
 	NotEvaluated *NotEvaluatedStatus `json:"notEvaluated,omitempty"`
+	// Who approved the exception, where the installation requires an approval.
+	// +optional
+	Approval *ApprovalStatus `json:"approval,omitempty"`
+}
+
+// ApprovalStatus proves who approved an exception. A change of the exception ends the approval.
+type ApprovalStatus struct {
+	// The user who approved the exception.
+	By string `json:"by"`
+	// Time of the approval.
+	At metav1.Time `json:"at"`
+	// The proof, over the UID and the content of the exception and the user.
+	Seal string `json:"seal"`
 }
 
 // NotEvaluatedStatus reports when, and for which rule, an exception could not be evaluated.

@@ -75,6 +75,9 @@
 {{- with $features.policyExceptions.namespace }}
 - --exceptionNamespace={{ . }}
 {{- end }}
+{{- if $features.policyExceptions.approval }}
+- --exceptionApproval
+{{- end }}
 {{- end -}}
 
 {{/* Flags of the controllers that evaluate policies: (list $ "admission-controller") */}}

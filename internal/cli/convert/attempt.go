@@ -1,12 +1,13 @@
 package convert
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/policy"
@@ -27,6 +28,8 @@ type attempt struct {
 	subresource string
 	object, old map[string]any
 	user        *policy.User
+	roles       policy.Roles         // those that the rule names, which some requesters have
+	parent      gvk.GroupVersionKind // of a subresource whose object has another kind; empty otherwise
 }
 
 // String returns the beginning of a sentence about the resource; it is empty for a creation without a requester.
@@ -44,7 +47,10 @@ func (a *attempt) String() string {
 func (a *attempt) request(r *policy.Request) *policy.Request {
 	r.Operation, r.Subresource, r.User = a.operation, a.subresource, a.user
 	if a.user != nil {
-		r.ResolveRoles = func(context.Context) (policy.Roles, error) { return policy.Roles{}, nil }
+		r.ResolveRoles = resolver(a.roles, a.user)
+	}
+	if a.parent.Kind != "" {
+		r.GVK, r.GVR = a.parent, a.resource()
 	}
 	r.Object = value.Of(a.object)
 	if a.old != nil {
@@ -71,8 +77,13 @@ type attempts struct {
 	older map[string]map[string]any
 	// updates: the classic rule is about updates, and not about creations.
 	updates bool
-	// existing: the classic rule admits updates of objects that violated it before, which no policy in CEL does.
+	// deletes: the classic rule names deletions.
+	deletes bool
+	// existing: the classic rule admits updates of objects that violated it before, which the policy in CEL does not.
 	existing bool
+
+	// subresource returns the subresource of the i-th resource; nil if it is a resource of its own.
+	subresource func(i int) *subresource
 
 	tried map[string]int // by what
 }
@@ -85,6 +96,9 @@ func (t *attempts) of(i int, object map[string]any, admit func(map[string]any) (
 		}
 		return t.users[n%len(t.users)]
 	}
+	if sub := t.subresource(i); sub != nil {
+		return []attempt{sub.of(object, i, user(i))}, nil
+	}
 	round := i / max(1, t.kinds)
 	out := []attempt{{what: "creation", operation: policy.Create, object: object, user: user(i)}}
 	kind, _ := object["kind"].(string)
@@ -96,6 +110,15 @@ func (t *attempts) of(i int, object map[string]any, admit func(map[string]any) (
 		}
 		out[0] = attempt{what: "update", operation: policy.Update, object: object, old: old, user: user(i)}
 		t.older[kind] = object
+	}
+	if t.stage.Has(policy.StageGenerate|policy.StageMutateExisting) && !t.updates {
+		switch old := t.older[kind]; {
+		case round%4 == 0 && t.deletes:
+			out = append(out, attempt{what: "deletion", operation: policy.Delete, object: object, old: object, user: user(round)})
+		case old != nil:
+			out = append(out, attempt{what: "update", operation: policy.Update, object: object, old: renamed(old, object), user: user(round)})
+		}
+		return out, nil
 	}
 	if !t.stage.Has(policy.StageValidate | policy.StageVerifyImages | policy.StageMutate) {
 		return out, nil
@@ -222,6 +245,11 @@ func (t *attempts) report() string {
 			out = append(out, terminal.Counted(n, what, what+"s"))
 		}
 	}
+	for _, what := range slices.Sorted(maps.Keys(t.tried)) {
+		if strings.HasPrefix(what, "request for ") {
+			out = append(out, terminal.Counted(t.tried[what], "request", "requests")+strings.TrimPrefix(what, "request"))
+		}
+	}
 	text := strings.Join(out, ", ")
 	if n := len(t.users); n > 0 {
 		text += ", by " + terminal.Counted(n, "requester", "requesters")
@@ -272,6 +300,13 @@ func requesters(original map[string]any) []*policy.User {
 		}
 	}
 	visit(original["spec"])
+	if roles := rolesOf(original["spec"]); len(roles.Roles)+len(roles.ClusterRoles) > 0 {
+		add(&policy.User{Username: roleHolder, Groups: []string{"system:authenticated"}})
+		add(&policy.User{Username: "member", Groups: []string{"system:authenticated", roleHolders}})
+		for _, u := range slices.Clone(out) { // with the roles, and a user that the rule names
+			add(&policy.User{Username: u.Username, Groups: append(slices.Clone(u.Groups), roleHolders)})
+		}
+	}
 	return out
 }
 
@@ -333,14 +368,20 @@ func namespaces(original map[string]any, objects []map[string]any) map[string]ma
 
 // coverage are the kinds, operations and subresources that a classic rule matched.
 type coverage struct {
-	kinds, operations map[string]bool
+	kinds, operations, subresources map[string]bool
 }
 
 func (c *coverage) add(a *attempt) {
 	if c.kinds == nil {
-		c.kinds, c.operations = map[string]bool{}, map[string]bool{}
+		c.kinds, c.operations, c.subresources = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 	kind, _ := a.object["kind"].(string)
+	if a.parent.Kind != "" {
+		c.subresources[a.parent.Kind+"/"+a.subresource] = true
+	}
+	if a.subresource == debug || a.subresource == resize {
+		c.subresources[kind+"/"+a.subresource] = true
+	}
 	c.kinds[kind], c.operations[string(a.operation)] = true, true
 }
 
@@ -375,7 +416,7 @@ func (c *coverage) missing(classic *policy.Program, uncovered []string, applied 
 func (c *coverage) left(classic *policy.Program) (out []string) {
 	for _, r := range classic.Rules {
 		for _, t := range r.Targets {
-			if name := t.Kind + "/" + t.Subresource; t.Subresource != "" && t.Kind != "" && !slices.Contains(out, name) {
+			if name := t.Kind + "/" + t.Subresource; t.Subresource != "" && t.Kind != "" && !c.subresources[name] && !slices.Contains(out, name) {
 				out = append(out, name)
 			}
 		}

@@ -108,20 +108,26 @@ func (o *options) run(cmd *cobra.Command) error {
 				complete = false
 				continue
 			}
-			if _, mistakes := compiled(rule.Policy); mistakes.HasErrors() { // nothing invalid is written
+			made := []map[string]any{rule.Policy}
+			if rule.Override != nil {
+				made = append(made, rule.Override)
+			}
+			if mistakes := mistakesOf(made); mistakes.HasErrors() { // nothing invalid is written
 				remarks(report, object.Pos, where+" cannot be converted", invalid(mistakes))
 				complete = false
 				continue
 			}
-			text, err := yaml.Marshal(rule.Policy)
-			if err != nil {
-				return err
-			}
-			if written++; written > 1 {
-				fmt.Fprintln(out, "---")
-			}
-			if _, err := out.Write(text); err != nil {
-				return err
+			for _, one := range made {
+				text, err := yaml.Marshal(one)
+				if err != nil {
+					return err
+				}
+				if written++; written > 1 {
+					fmt.Fprintln(out, "---")
+				}
+				if _, err := out.Write(text); err != nil {
+					return err
+				}
 			}
 			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i), rule)
 			if err != nil {
@@ -159,28 +165,18 @@ func remarks(w io.Writer, pos func(string) diag.Position, where string, all []co
 	}
 }
 
+// mistakesOf returns the mistakes in policies.
+func mistakesOf(all []map[string]any) (out diag.List) {
+	for _, one := range all {
+		_, mistakes := compiled(one)
+		out.Add(mistakes...)
+	}
+	return out
+}
+
 // schemas returns the available information about kinds.
 func schemas(known *kindschema.Kinds) convert.Schemas {
-	return convert.Schemas{Resources: find(known), Lists: func(kind schema.GroupVersionKind, names []string) (list, sure bool) {
-		found := known.Find(kind.Group, kind.Version, kind.Kind, "")
-		if len(found) != 1 {
-			return false, false
-		}
-		t := found[0].Type
-		for _, name := range names {
-			ok := t != kindschema.Any
-			if name == "" {
-				t, ok = t.Element()
-			} else if ok {
-				t, ok = t.Field(name)
-			}
-			if !ok || t == nil {
-				return false, false
-			}
-		}
-		_, list = t.Element()
-		return list, t != kindschema.Any
-	}}
+	return convert.Schemas{Resources: find(known), Types: known.TypeOf}
 }
 
 // find returns a function that finds the resources of known kinds. Of several versions of a group it takes v1, or else the last one.
@@ -198,7 +194,7 @@ func find(known *kindschema.Kinds) convert.Resources {
 				out[i] = gvr
 			}
 		}
-		if len(out) == 0 && !wildcard.Has(t.Group) && !wildcard.Has(t.Version) && !wildcard.Has(t.Kind) {
+		if len(out) == 0 && (t.Group == "*" || !wildcard.Has(t.Group)) && (t.Version == "*" || !wildcard.Has(t.Version)) && !wildcard.Has(t.Kind) {
 			out = append(out, schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: kinds.Plural(t.Kind)})
 		}
 		return out

@@ -30,6 +30,7 @@ type prover struct {
 	samples int
 	seed    int64
 
+	override   *policy.Program              // the further policy for some namespaces; nil for most rules
 	now        time.Time                    // the time of all evaluations
 	existing   []map[string]any             // what the cluster holds: the given resources, and the targets of the rule
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
@@ -69,22 +70,41 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		return false, nil
 	}
+	p.override = nil
+	if rule.Override != nil {
+		if p.override, diags = compiled(rule.Override); diags.HasErrors() {
+			return false, diags.Errors().Err()
+		}
+	}
 	stage, sampler := stageOf(classic), newSampler(p, original, rule.Uncovered, classic, cel)
 	made := sampler.objects(p.samples)
 	if stage == policy.StageMutateExisting {
 		p.existing = append(slices.Clip(p.given), p.targets(sampler, original, made)...)
 	}
 	objects := append(made, p.given...)
+	roles := rolesOf(original["spec"])
 	p.namespaces = namespaces(original, append(slices.Clip(objects), p.existing...))
 	if p.existing == nil {
 		p.existing = p.given
 	}
+	p.existing = append(slices.Clip(p.existing), bindings(roles)...)
 	p.now = offline.Now()
-	t := &attempts{stage: stage, kinds: len(sampler.kinds), unasked: unasked(classic, cel), older: map[string]map[string]any{}, tried: map[string]int{}}
+	t := &attempts{stage: stage, kinds: len(sampler.kinds) + len(sampler.subresources), unasked: unasked(classic, cel), older: map[string]map[string]any{}, tried: map[string]int{}}
 	t.updates = onlyUpdates(classic)
+	t.deletes = slices.ContainsFunc(classic.Rules, func(r *policy.Rule) bool {
+		return slices.ContainsFunc(r.Targets, func(t policy.Target) bool {
+			return len(t.Operations) > 0 && slices.Contains(t.Operations, policy.Delete)
+		})
+	})
+	t.subresource = func(i int) *subresource {
+		if i >= len(made) {
+			return nil
+		}
+		return sampler.subresourceAt(i)
+	}
+	t.existing = allowsExisting(classic) && !allowsExisting(cel) && (p.override == nil || !allowsExisting(p.override))
 	for _, r := range append(slices.Clip(classic.Rules), cel.Rules...) {
-		t.existing = t.existing || r.AllowExisting
-		if r.Needs.User && t.users == nil {
+		if (r.Needs.User || len(roles.Roles)+len(roles.ClusterRoles) > 0) && t.users == nil {
 			t.users = requesters(original)
 		}
 	}
@@ -107,6 +127,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		matched, violating, differs := false, false, false
 		for j := range all {
 			a := &all[j]
+			a.roles = roles
 			before, err := p.verdict(ctx, classic, a, stage)
 			if err != nil {
 				return false, err
@@ -114,6 +135,13 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 			after, err := p.verdict(ctx, cel, a, stage)
 			if err != nil {
 				return false, err
+			}
+			if p.override != nil {
+				also, err := p.verdict(ctx, p.override, a, stage)
+				if err != nil {
+					return false, err
+				}
+				after = after.or(also)
 			}
 			t.tried[a.what]++
 			if j == 0 && (!before.violated || !t.existing) {
@@ -133,7 +161,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 				continue
 			}
 			origin := "generated for the comparison"
-			if i >= len(objects)-len(p.given) {
+			if i >= len(made) {
 				origin = "given"
 			}
 			fmt.Fprintf(w, "%s: the results for %sa resource that was %s differ: the classic rule gives %s, the CEL policy gives %s\n  %s\n", where, a, origin, before, after, value.JSON(o))
@@ -154,10 +182,18 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	for _, m := range missing {
 		fmt.Fprintf(w, "%s: %s\n", where, m)
 	}
+	if applied > 0 && denied == 0 {
+		fmt.Fprintf(w, "%s: warning: no resource is %s, so that the proof says little (add one that is, with --resource)\n", where, did[stage])
+	}
 	if len(t.unasked) > 0 {
 		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(t.unasked, " and "))
 	}
 	return different == 0 && len(missing) == 0, nil
+}
+
+// allowsExisting reports whether a program admits updates of objects that violated it before.
+func allowsExisting(p *policy.Program) bool {
+	return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AllowExisting })
 }
 
 // onlyUpdates reports whether the rules of a program are about updates, and not about creations.
@@ -210,6 +246,7 @@ type verdict struct {
 	violated bool   // whether any rule fails or ends in an error, or a rule that does not validate has an effect
 	message  string // the reason for a failure or an error
 	made     string // the changed resource, or the generated objects
+	denied   bool   // whether a violation is denied
 	failed   bool   // whether the evaluation ended in an error
 
 	verified map[string]any // the resource with the digests of its images and the records of what was verified
@@ -217,7 +254,17 @@ type verdict struct {
 
 // same reports whether two policies decide alike. If the policies change or generate objects, both must fail or produce the same objects.
 func (v verdict) same(other verdict) bool {
-	return v.violated == other.violated && v.failed == other.failed && v.made == other.made
+	return v.violated == other.violated && v.failed == other.failed && v.made == other.made && (v.denied == other.denied || v.made != "")
+}
+
+// or returns the verdict of two policies about the same request.
+func (v verdict) or(other verdict) verdict {
+	if other.violated && !v.violated {
+		other.applied = true
+		return other
+	}
+	v.applied, v.denied = v.applied || other.applied, v.denied || other.denied
+	return v
 }
 
 func (v verdict) String() string {
@@ -242,7 +289,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt
 	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
 	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
-		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{},
+		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{}, Seed: 1,
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)
@@ -262,6 +309,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt
 			if offline.Unsuccessful(r) && !out.violated {
 				out.violated, out.message = true, r.Message
 			}
+			out.denied = out.denied || r.Status == policy.StatusFail && r.Action.Has(policy.Deny)
 		}
 	}
 	if stage == policy.StageMutateExisting {

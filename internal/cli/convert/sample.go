@@ -26,15 +26,17 @@ import (
 // sampler generates resources of the kinds that a policy matches. They have the fields that the two policies read. The values come
 // from the policy, or are close to those in the policy, and have the types that the API defines.
 type sampler struct {
-	random  *rand.Rand
-	kinds   []schema.Found
-	reads   *value.Fields
-	words   []string
-	numbers []int64
-	labels  []string // keys of labels and annotations
-	aged    bool     // the policy reads the creation time of resources
-	images  []string // image references, for policies that verify images
-	fits    []fit    // what the filters of match select
+	random *rand.Rand
+	kinds  []schema.Found
+	// subresources are those that the classic rule names.
+	subresources []subresource
+	reads        *value.Fields
+	words        []string
+	numbers      []int64
+	labels       []string // keys of labels and annotations
+	aged         bool     // the policy reads the creation time of resources
+	images       []string // image references, for policies that verify images
+	fits         []fit    // what the filters of match select
 	// namespace is that of a namespaced policy; empty for others.
 	namespace string
 	patches   bool // the policy changes resources, so list elements need distinct names, as in the API
@@ -42,13 +44,22 @@ type sampler struct {
 
 func newSampler(p prover, original map[string]any, without []string, programs ...*policy.Program) *sampler {
 	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}} //nolint:gosec // the same resources each time
-	for _, program := range programs {
+	classic := &value.Fields{}
+	for i, program := range programs {
 		s.namespace = program.Namespace
 		for _, r := range program.Rules {
-			if r.Object != nil {
+			switch {
+			case r.Object == nil:
+			case i == 0:
+				classic.Merge(r.Object)
 				s.reads.Merge(r.Object)
+			default:
+				s.reads.Merge(likewise(r.Object, classic, strings.Contains(value.JSON(original), "keys(")))
 			}
 			for _, t := range r.Targets {
+				if i == 0 && t.Subresource != "" {
+					s.addSubresource(p.known, t)
+				}
 				s.addKinds(p.known, t)
 			}
 		}
@@ -65,6 +76,37 @@ func newSampler(p prover, original map[string]any, without []string, programs ..
 		s.collect(spec)
 	}
 	return s
+}
+
+// likewise returns the fields that the policy in CEL reads, without the members of what the classic policy reads as a whole and, if it reads the keys
+// of maps, without the items of that.
+func likewise(cel, classic *value.Fields, keys bool) *value.Fields {
+	out := &value.Fields{}
+	if cel == nil {
+		return out
+	}
+	if cel.All() {
+		out.ReadAll()
+	}
+	names := cel.Names()
+	if classic != nil && classic.All() && len(classic.Names()) == 0 {
+		names = nil
+	}
+	for _, name := range names {
+		var below *value.Fields
+		if classic != nil {
+			below = classic.Get(name)
+		}
+		out.Member(name).Merge(likewise(cel.Get(name), below, keys))
+	}
+	if items := cel.ItemsRead(); items != nil && (!keys || classic == nil || classic.ItemsRead() != nil || !classic.All()) {
+		var below *value.Fields
+		if classic != nil {
+			below = classic.ItemsRead()
+		}
+		out.Items().Merge(likewise(items, below, keys))
+	}
+	return out
 }
 
 // patched adds the fields that patches name, for objects and for the templates of Pods.
@@ -206,7 +248,8 @@ func (s *sampler) addKinds(known *schema.Kinds, t policy.Target) {
 		kind = "ConfigMap"
 	}
 	found := known.Find(group, version, kind, "")
-	if len(found) == 0 && !wildcard.Has(group+version+kind) { // of a kind without a definition, only the fields that the policies read are known
+	if len(found) == 0 && !wildcard.Has(kind) { // of a kind without a definition, only the fields that the policies read are known
+		group, version = instanceOr(group, "example.com"), instanceOr(version, "v1")
 		found = []schema.Found{{GroupVersionKind: gvk.GroupVersionKind{Group: group, Version: version, Kind: kind}, Type: schema.Any}}
 	}
 	for _, f := range found {
@@ -219,6 +262,14 @@ func (s *sampler) addKinds(known *schema.Kinds, t policy.Target) {
 			s.kinds[i] = f
 		}
 	}
+}
+
+// instanceOr returns a text that a pattern matches: instead, if it matches everything.
+func instanceOr(pattern, instead string) string {
+	if pattern == "*" {
+		return instead
+	}
+	return instance(pattern, "x")
 }
 
 func anyOf(part string) string {
@@ -264,7 +315,7 @@ func (s *sampler) collect(v any) {
 
 func (s *sampler) collectText(text string) {
 	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
-	if strings.Contains(text, "{{") {
+	if strings.Contains(text, "request.object") || strings.Contains(text, "element.") || strings.Contains(text, "{{") {
 		s.targetFields(text)
 		for _, m := range quoted().FindAllStringSubmatch(text, -1) {
 			s.addWord(m[1] + m[2] + m[3])
@@ -277,6 +328,9 @@ func (s *sampler) collectText(text string) {
 }
 
 func (s *sampler) addWord(w string) {
+	if strings.Contains(w, "{{") || strings.Contains(w, "}}") {
+		return
+	}
 	if n, err := strconv.ParseInt(w, 10, 64); err == nil && digits().MatchString(w) {
 		s.numbers = append(s.numbers, n-1, n, n+1)
 	}
@@ -299,7 +353,7 @@ func instance(pattern, fill string) string {
 
 // objects generates n resources.
 func (s *sampler) objects(n int) []map[string]any {
-	if len(s.kinds) == 0 {
+	if len(s.kinds)+len(s.subresources) == 0 {
 		return nil
 	}
 	slices.SortFunc(s.kinds, func(a, b schema.Found) int { return strings.Compare(a.String(), b.String()) })
@@ -309,7 +363,12 @@ func (s *sampler) objects(n int) []map[string]any {
 	s.labels = slices.Compact(s.labels)
 	out := make([]map[string]any, n)
 	for i := range out {
-		k := s.kinds[i%len(s.kinds)]
+		var k schema.Found
+		if sub := s.subresourceAt(i); sub != nil {
+			k = sub.object
+		} else {
+			k = s.kinds[i%(len(s.kinds)+len(s.subresources))]
+		}
 		o, _ := s.value(k.Type, s.reads, 0).(map[string]any)
 		if o == nil {
 			o = map[string]any{}
@@ -323,6 +382,14 @@ func (s *sampler) objects(n int) []map[string]any {
 		out[i] = o
 	}
 	return out
+}
+
+// subresourceAt returns the subresource of the i-th object; nil if it is an object of its own.
+func (s *sampler) subresourceAt(i int) *subresource {
+	if n := i%max(1, len(s.kinds)+len(s.subresources)) - len(s.kinds); n >= 0 && n < len(s.subresources) {
+		return &s.subresources[n]
+	}
+	return nil
 }
 
 func (s *sampler) metadata(made any, i int) map[string]any {
@@ -397,8 +464,10 @@ func (s *sampler) fitOf(resources any) {
 		if len(list) == 0 {
 			return ""
 		}
-		text, _ := list[0].(string)
-		return instance(text, "x")
+		if text, _ := list[0].(string); !strings.Contains(text, "{{") {
+			return instance(text, "x")
+		}
+		return ""
 	}
 	selector, _ := r["selector"].(map[string]any)
 	f := fit{name: first("names"), namespace: first("namespaces"), labels: map[string]any{}, annotations: map[string]any{}}
@@ -491,7 +560,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 		return list
 	}
 	names := f.Names()
-	if len(names) > 0 {
+	if len(names) > 0 && schema.Scalar(t) == "" {
 		out := map[string]any{}
 		for _, name := range names {
 			below, ok := t.Field(name)
@@ -499,6 +568,9 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				continue
 			}
 			v := s.value(below, f.Get(name), depth+1)
+			if _, list := v.([]any); list && depth == 0 && (name == "spec" || name == "status") { // of a kind without a definition
+				v = map[string]any{}
+			}
 			for range 8 { // the API server refuses Pods without containers
 				if list, ok := v.([]any); !ok || name != "containers" || len(list) > 0 {
 					break
@@ -515,7 +587,13 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 		return out
 	}
 	if f.ItemsRead() != nil && t == schema.Any {
-		return []any{s.scalar("")}
+		list := make([]any, 0, 2)
+		for range 1 + s.random.Intn(2) {
+			if v := s.value(schema.Any, f.ItemsRead(), depth+1); v != nil {
+				list = append(list, v)
+			}
+		}
+		return list
 	}
 	switch {
 	case schema.Scalar(t) != "" || t == schema.Any:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/policy"
 	notes "ephor.invalid/ephor/internal/trace"
 )
@@ -47,6 +48,9 @@ func (x *explanation) noMatch() {
 			case c.Holds:
 			case strings.HasSuffix(c.Path, ".excludeResourceRules"):
 				x.Decided = append(x.Decided, fmt.Sprintf("%s: %s is one of %s", x.below(c.Path), oneLine(c.Got), oneLine(c.Want)))
+			case strings.HasSuffix(c.Path, ".namespaceSelector") && slices.Contains([]string{"nothing", "{}"}, oneLine(c.Got)):
+				x.Decided = append(x.Decided, fmt.Sprintf("%s: the namespace has no labels, or they are not known; the selector needs %s", x.below(c.Path), oneLine(c.Want)))
+				x.ToPass = append(x.ToPass, "to be evaluated: add the Namespace to the resources, or its labels to the values (--values-file)")
 			default:
 				x.Decided = append(x.Decided, fmt.Sprintf("%s: %s is not %s", x.below(c.Path), oneLine(c.Got), oneLine(c.Want)))
 			}
@@ -148,7 +152,7 @@ func (x *explanation) failed(rule *policy.Rule) {
 	}
 	for _, c := range x.denied() {
 		x.Decided = append(x.Decided, x.below(c.Path)+" holds: "+sentenceOf(c))
-		advice := fmt.Sprintf("change what %s is (now %s), so that it is not %s %s", oneLine(c.KeySource), oneLine(c.Key), c.Operator, oneLine(c.Value))
+		advice := opposite(c)
 		if strings.Contains(c.Path, ".all[") {
 			advice = "one of: " + advice
 		}
@@ -258,8 +262,12 @@ func wantedTerm(s string) string {
 	return s
 }
 
-// withoutNil removes the "<nil>" that Go formats at the end of some of Kyverno's texts. The message of the result keeps it.
-func withoutNil(text string) string { return strings.TrimSuffix(text, ": <nil>") }
+// reason returns what is wrong where a value cannot be evaluated, and how to correct it. The message of the result keeps Kyverno's text, which
+// names every step that led to the error, and ends in "<nil>" in some cases.
+func reason(text string, err error) (why, hint string) {
+	why, hint = offline.Explain(text, err)
+	return strings.TrimSuffix(why, ": <nil>"), hint
+}
 
 // broken finds the parts that could not be evaluated.
 func (x *explanation) broken() {
@@ -267,9 +275,13 @@ func (x *explanation) broken() {
 	for _, list := range [][]notes.Variable{x.Notes.Context, x.Notes.Variables} {
 		for _, v := range list {
 			if v.Error != "" {
-				x.Decided = append(x.Decided, fmt.Sprintf("%s has no value: %s", v.Name, withoutNil(v.Error)))
-				if v.MissingKey != "" {
+				text, hint := reason(v.Error, v.Err)
+				x.Decided = append(x.Decided, fmt.Sprintf("%s has no value: %s", v.Name, text))
+				switch {
+				case v.MissingKey != "":
 					x.ToPass = append(x.ToPass, fmt.Sprintf("give %s a value when it is missing: {{ %s || '' }}", v.Name, v.Name))
+				case hint != "":
+					x.ToPass = append(x.ToPass, hint)
 				}
 			}
 		}
@@ -290,10 +302,53 @@ func (x *explanation) broken() {
 	x.Decided, x.ToPass = dedupe(x.Decided), dedupe(x.ToPass)
 }
 
+// opposites are the words for what makes a condition false: for a single value, and for a list.
+var opposites = map[string][2]string{
+	"Equal": {"not be", "not be"}, "Equals": {"not be", "not be"}, "NotEqual": {"be", "be"}, "NotEquals": {"be", "be"},
+	"AnyIn": {"be none of", "have nothing of"}, "In": {"be none of", "have something other than"}, "AllIn": {"be none of", "have something other than"},
+	"AnyNotIn": {"be one of", "have nothing but"}, "NotIn": {"be one of", "have something of"}, "AllNotIn": {"be one of", "have something of"},
+	"GreaterThan": {"be at most"}, "GreaterThanOrEquals": {"be less than"}, "LessThan": {"be at least"}, "LessThanOrEquals": {"be more than"},
+	"DurationGreaterThan": {"be at most"}, "DurationGreaterThanOrEquals": {"be less than"}, "DurationLessThan": {"be at least"}, "DurationLessThanOrEquals": {"be more than"},
+}
+
+// ofOne are these words for a list of one text, and for such a text with wildcards.
+var ofOne = map[string][2]string{
+	"not be": {"not be", "not match"}, "be": {"be", "match"}, "be none of": {"not be", "not match"}, "be one of": {"be", "match"},
+}
+
+// opposite says what makes a condition false.
+func opposite(c notes.Condition) string {
+	source, wanted := oneLine(c.KeySource), c.Value
+	if text, ok := c.KeySource.(string); ok {
+		source = text
+		if name, only := strings.CutPrefix(text, "{{"); only && strings.Count(text, "{{") == 1 && strings.HasSuffix(text, "}}") {
+			source = strings.TrimSpace(strings.TrimSuffix(name, "}}"))
+		}
+	}
+	words := opposites[c.Operator][0]
+	if _, list := c.Key.([]any); list {
+		words = opposites[c.Operator][1]
+	}
+	if list, ok := wanted.([]any); ok && len(list) == 1 && ofOne[words][0] != "" {
+		wanted = list[0]
+	}
+	if text, ok := wanted.(string); ok && ofOne[words][0] != "" {
+		words = ofOne[words][0]
+		if strings.ContainsAny(text, "*?") {
+			words = ofOne[opposites[c.Operator][0]][1]
+		}
+	}
+	if words == "" {
+		return fmt.Sprintf("change %s (now %s), so that it is not %s %s", source, oneLine(c.Key), c.Operator, oneLine(c.Value))
+	}
+	return fmt.Sprintf("let %s (now %s) %s %s", source, oneLine(c.Key), words, oneLine(wanted))
+}
+
 // sentenceOf formats a condition with the values of both sides.
 func sentenceOf(c notes.Condition) string {
 	if c.Error != "" {
-		return fmt.Sprintf("%s %s %s cannot be evaluated: %s", oneLine(c.KeySource), c.Operator, oneLine(c.ValueSource), c.Error)
+		why, _ := reason(c.Error, c.Err)
+		return fmt.Sprintf("%s %s %s cannot be evaluated: %s", oneLine(c.KeySource), c.Operator, oneLine(c.ValueSource), why)
 	}
 	s := fmt.Sprintf("%s %s %s", oneLine(c.Key), c.Operator, oneLine(c.Value))
 	if text, ok := c.KeySource.(string); ok && strings.Contains(text, "{{") {

@@ -85,7 +85,8 @@ func variables(w io.Writer, title string, list []notes.Variable) {
 	fmt.Fprintf(w, "  %s\n", title)
 	for _, v := range list {
 		if v.Error != "" {
-			fmt.Fprintf(w, "    %s has no value: %s\n", strings.TrimSpace(v.Name), withoutNil(v.Error))
+			why, _ := reason(v.Error, v.Err)
+			fmt.Fprintf(w, "    %s has no value: %s\n", strings.TrimSpace(v.Name), why)
 		} else {
 			fmt.Fprintf(w, "    %s = %s\n", strings.TrimSpace(v.Name), oneLine(v.Value))
 		}

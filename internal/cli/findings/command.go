@@ -101,8 +101,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds, Permitted: family.Permissions{Server: server}})...)
 		case compile.OwnsException(apiVersion, object.Kind()):
 			beside++
-			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
-			diags.Add(found...)
+			findings = append(findings, lint.Exception(compile.Object{Value: object.Value, Pos: object.Pos})...)
 		case compile.CompanionOf(apiVersion, object.Kind()) != nil:
 			beside++
 			diags.Add(companions.Add(compile.Object{Value: object.Value, Pos: object.Pos})...)
@@ -115,7 +114,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		ids = append(ids, compile.IDOf(o))
 	}
 	diags.Add(companions.Unattached(ids)...)
-	diags.Add(load.Twice(given)...)
+	diags.Add(load.Unstorable(given)...)
 	diags.Add(terminal.Checked{Policies: policies + beside}.Unchecked(diags)...)
 	var all []lint.Finding
 	for _, d := range diags {

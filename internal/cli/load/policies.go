@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"ephor.invalid/ephor/internal/lint"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // PolicySet holds the policies of one run.
@@ -112,7 +114,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 		}
 	}
 	set.Diags.Add(companions.Unattached(ids)...)
-	set.Diags.Add(Twice(policies)...)
+	set.Diags.Add(Unstorable(policies)...)
 	for i, o := range policies {
 		program, found := families.With(o, companions.Of(ids[i]), types)
 		found = append(families.Review(o, program, family.Permissions{Documents: types.CommandLine, Server: types.Server}), found...)
@@ -137,14 +139,24 @@ func (s PolicySet) Causes(programs map[*policy.Program]bool) (diags diag.List) {
 	return diags
 }
 
-// Twice warns of policies that have the same kind, namespace and name as an earlier one.
-func Twice(policies []compile.Object) (diags diag.List) {
+// maxObject is the size of the objects that a cluster stores, as etcd limits a request.
+const maxObject = 3 << 19
+
+// Unstorable warns of policies that a cluster would not store as they are: those with the kind, namespace and name of an earlier one, and those
+// that are too large.
+func Unstorable(policies []compile.Object) (diags diag.List) {
 	first := map[policy.ID]diag.Position{}
 	for _, o := range policies {
 		id := compile.IDOf(o)
 		var at diag.Position
 		if o.Pos != nil {
 			at = o.Pos("metadata.name")
+		}
+		if size := len(value.JSON(o.Value)); size > maxObject {
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: at, Path: "metadata.name", Summary: fmt.Sprintf("the policy has %.1f MiB, and a cluster stores objects of at most 1.5 MiB", float64(size)/(1<<20)),
+				Hint: "split it into several policies",
+			})
 		}
 		before, known := first[id]
 		if !known {

@@ -28,6 +28,7 @@ import (
 func NewPreflight() *cobra.Command {
 	var kubeconfig, context, namespace, output, target string
 	var fix bool
+	var seen impact.Seen
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Find what would be lost or stop working when Ephor replaces Kyverno, or when Kubernetes is upgraded",
@@ -68,7 +69,7 @@ func NewPreflight() *cobra.Command {
 				Reader: c, Kinds: discovery.New(served, time.Now), Version: version.GitVersion, Namespace: namespace,
 				Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Now: time.Now,
 				Live: func(ctx stdcontext.Context, programs []*policy.Program) (map[policy.ID]*preflight.Impact, error) {
-					return impactOf(ctx, kubeconfig, context, programs)
+					return impactOf(ctx, kubeconfig, context, programs, seen)
 				},
 			}
 			if target != "" {
@@ -100,6 +101,8 @@ func NewPreflight() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&fix, "fix", false, "set the annotations that keep the definitions, and change nothing else")
+	f.Var(terminal.Paths(&seen.AuditLogs), "audit-log", "audit logs of the API server at level RequestResponse: policies that Kyverno does not execute are also evaluated on these requests (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&seen.Decisions), "decisions", "records of the admission controller that include the requests, for the same purpose: files of JSON lines, or stores (repeat it, or separate by commas)")
 	f.StringVarP(&output, "output", "o", "", "json instead of text")
 	terminal.Choices(cmd, "output", "json")
 	f.StringVarP(&namespace, "namespace", "n", "kyverno", "namespace of the installation")
@@ -159,14 +162,17 @@ func printPreflight(to io.Writer, r *preflight.Report) error {
 	return w.Flush()
 }
 
-// impactOf evaluates the policies on all objects that they select in the cluster.
-func impactOf(ctx stdcontext.Context, kubeconfig, context string, programs []*policy.Program) (map[policy.ID]*preflight.Impact, error) {
+// impactOf evaluates the policies on all objects that they select in the cluster, and on the requests.
+func impactOf(ctx stdcontext.Context, kubeconfig, context string, programs []*policy.Program, requests impact.Seen) (map[policy.ID]*preflight.Impact, error) {
 	out := map[policy.ID]*preflight.Impact{}
 	for _, p := range programs {
 		out[p.Identity()] = &preflight.Impact{}
 	}
 	var failed error
-	diags, err := impact.Live(ctx, kubeconfig, context, programs, func(e *evaluation.Evaluated) {
+	diags, err := impact.Live(ctx, kubeconfig, context, programs, requests, func(e *evaluation.Evaluated) {
+		if errors.Is(e.Err, evaluation.ErrSameRequest) {
+			return
+		}
 		if e.Err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("%s: %w", e.Record.At, e.Err))
 			return
@@ -176,18 +182,28 @@ func impactOf(ctx stdcontext.Context, kubeconfig, context string, programs []*po
 			r := &e.After.Results[i]
 			id := r.Program.Identity()
 			status := r.Status
-			if r.Object != nil && status == policy.StatusPass {
-				out[id].Changed = append(out[id].Changed, e.Record.At)
+			if r.Object != nil && status == policy.StatusPass && e.Record.Object != nil {
+				out[id].Changed.Add(e.Record.At)
 			}
 			if worse(status, seen[id]) {
 				seen[id] = status
 			}
 		}
 		for id, status := range seen {
-			switch i := out[id]; status {
+			i := out[id]
+			if e.Record.Object == nil {
+				if status != policy.StatusSkip {
+					i.Requests++
+				}
+				if status == policy.StatusFail || status == policy.StatusWarn {
+					i.Refused.Add(requestText(e.Request))
+				}
+				continue
+			}
+			switch status {
 			case policy.StatusFail, policy.StatusWarn:
 				i.Objects++
-				i.Violating = append(i.Violating, e.Record.At)
+				i.Violating.Add(e.Record.At)
 			case policy.StatusError:
 				i.Objects++
 				i.Errors++
@@ -203,4 +219,17 @@ func impactOf(ctx stdcontext.Context, kubeconfig, context string, programs []*po
 func worse(a, b policy.Status) bool {
 	rank := []policy.Status{0, policy.StatusSkip, policy.StatusPass, policy.StatusError, policy.StatusWarn, policy.StatusFail}
 	return slices.Index(rank, a) > slices.Index(rank, b)
+}
+
+// requestText returns the operation, the object and the user of a request.
+func requestText(r *policy.Request) string {
+	object := r.GVK.Kind + "/" + r.Name
+	if r.Namespace != "" {
+		object = r.Namespace + "/" + object
+	}
+	text := fmt.Sprintf("%s %s", r.Operation, object)
+	if r.User != nil && r.User.Username != "" {
+		text += " by " + r.User.Username
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,10 +21,10 @@ func Config(kubeconfig, context string) (*rest.Config, error) {
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, noConfig(rules)
-	case clientcmd.IsContextNotFound(err):
-		return nil, fmt.Errorf("%w (%s)", err, contexts(rules))
+	case err != nil:
+		return nil, fmt.Errorf("%w%s", err, contextHint(rules, context))
 	}
-	return config, err
+	return config, nil
 }
 
 // noConfig returns the error for a machine without a cluster: no file is named, or the files that are named do not exist.
@@ -40,13 +41,20 @@ func noConfig(rules *clientcmd.ClientConfigLoadingRules) error {
 	return fmt.Errorf("no cluster is configured in %s, which the environment variable KUBECONFIG names", named)
 }
 
-// contexts lists the contexts of the kubeconfig.
-func contexts(rules *clientcmd.ClientConfigLoadingRules) string {
+// contextHint says which contexts there are if the named one does not exist; how to correct a kubeconfig that cannot be read; empty for other errors.
+func contextHint(rules *clientcmd.ClientConfigLoadingRules, context string) string {
 	config, err := rules.Load()
-	if err != nil || len(config.Contexts) == 0 {
-		return "the kubeconfig has no contexts"
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return " (correct the path, or name another file with --kubeconfig)"
+	case err != nil:
+		return " (correct the file, or name another one with --kubeconfig; kubectl config view reads the same file)"
+	case config.Contexts[cmp.Or(context, config.CurrentContext)] != nil:
+		return ""
+	case len(config.Contexts) == 0:
+		return " (the kubeconfig has no contexts)"
 	}
-	return "the contexts of the kubeconfig are " + strings.Join(slices.Sorted(maps.Keys(config.Contexts)), ", ")
+	return " (the contexts of the kubeconfig are " + strings.Join(slices.Sorted(maps.Keys(config.Contexts)), ", ") + ")"
 }
 
 // PageSize is the number of objects in a page of a list.

@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -116,6 +118,20 @@ func (a *auditFirst) run(cmd *cobra.Command, from *reportSource, name string) er
 	}
 	_, err = api.Update(ctx, cm, metav1.UpdateOptions{FieldManager: "ephor-rollout"}) // with the version that was read
 	return err
+}
+
+// names returns the policies that audit first; none if the installation has no ConfigMap.
+func (a *auditFirst) names(ctx context.Context, objects dynamic.Interface) (map[string]bool, error) {
+	o, err := objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(a.installation).Get(ctx, a.configMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil // without the right to read it, the plan shows what the policy says
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which policies audit first: %w", err)
+	}
+	text, _, _ := unstructured.NestedString(o.Object, "data", settings.AuditFirstKey)
+	s, _ := settings.Parse(map[string]string{settings.AuditFirstKey: text})
+	return s.AuditFirst, nil
 }
 
 func (a *auditFirst) print(w io.Writer, changed []string, all int) {

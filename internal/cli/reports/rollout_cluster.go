@@ -20,6 +20,7 @@ import (
 	"ephor.invalid/ephor/internal/family/classic"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/rollout"
+	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
@@ -62,6 +63,13 @@ func (o *rolloutOptions) open(ctx context.Context) (*rolloutCluster, error) {
 		return nil, fmt.Errorf("the policy has a mistake: %w", err)
 	}
 	at.program = program
+	first, err := o.audit.names(ctx, c.Dynamic)
+	if err != nil {
+		return nil, err
+	}
+	if first[settings.AuditFirstName(program.Kind, program.Namespace, program.Name)] {
+		at.program = program.AuditFirst()
+	}
 	return at, nil
 }
 

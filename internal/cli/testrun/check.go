@@ -308,6 +308,10 @@ func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
 			e.add(testRow{Rule: e.Rule, Resource: object.String(), Result: rowPass, Reason: reasonExcluded})
 		}
 	}
+	if r.strict && applied { // another stage of the policy had no result for the rule
+		kept := slices.DeleteFunc(slices.Clone(e.rows[before:]), func(row testRow) bool { return row.Reason == reasonExcluded })
+		e.rows = append(e.rows[:before], kept...)
+	}
 	if !responded && len(e.rows) == before {
 		e.add(testRow{Rule: e.Rule, Resource: object.String(), Result: rowFail, Reason: reasonNotFound,
 			Message: "the policy " + e.policy + " has no result for this resource, because it does not match the resource"})

@@ -111,7 +111,7 @@ func essence(o map[string]any) map[string]any {
 		delete(annotations, marks.Annotation)
 		meta["annotations"] = annotations
 	}
-	labels["app.kubernetes.io/managed-by"] = "kyverno"
+	delete(labels, "app.kubernetes.io/managed-by")
 	meta["labels"] = labels
 	o["metadata"] = meta
 	out, _ := withoutEmpty(o).(map[string]any)

@@ -11,12 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/secretpath"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
-// RetryConflict is the pause before a write is retried after a conflict.
-const RetryConflict = 100 * time.Millisecond
+// RetryConflict is the pause before a write is retried after a conflict. It doubles up to longestConflict while the cache stays older than the
+// stored objects, which after an outage takes until its watch begins again.
+const (
+	RetryConflict   = 100 * time.Millisecond
+	longestConflict = 10 * time.Second
+)
 
 // rolloutPatience is how long plain paths are kept during a rollout. rolloutLook is the pause between two checks of the rollout.
 const (
@@ -85,7 +90,8 @@ func (p *Paths) after(ctx context.Context, w writing) error {
 	return p.write(ctx, secret, epochs.Retire(p.now()))
 }
 
-// Round calls write with the current paths, and advances the epochs. It writes nothing while the cluster is unlocked.
+// Round calls write with the current paths, and advances the epochs. It writes nothing while the cluster is unlocked. A conflict of write, or
+// ErrUnlocked, means that the cache is older than a write, usually our own: the round is repeated.
 func (p *Paths) Round(
 	ctx context.Context, u *Unlocked, write func(context.Context, func(string) string) (written bool, again time.Duration, err error),
 ) (time.Duration, error) {
@@ -98,23 +104,33 @@ func (p *Paths) Round(
 		write = func(context.Context, func(string) string) (bool, time.Duration, error) { return true, left, nil }
 	}
 	w, err := p.before(ctx)
-	if apierrors.IsConflict(err) {
-		return RetryConflict, nil
+	if stale(err) {
+		return p.behind.Next(), nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	written, again, err := write(ctx, w.path)
+	if stale(err) {
+		return sooner(p.behind.Next(), w.wait), nil
+	}
 	if written {
 		switch failed := p.after(ctx, w); {
-		case apierrors.IsConflict(failed):
-			again = RetryConflict
+		case stale(failed):
+			return sooner(p.behind.Next(), w.wait), nil
 		case failed != nil:
 			err = errors.Join(err, failed)
 		}
+		p.behind = conflictPause
 	}
 	return sooner(again, w.wait), err
 }
+
+// conflictPause is the pause after a first conflict.
+var conflictPause = controller.Pause{First: RetryConflict, Longest: longestConflict}
+
+// stale reports whether an error shows that the cache is older than a write.
+func stale(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, ErrUnlocked) }
 
 // present reports whether a webhook configuration calls our server.
 func (p *Paths) present() bool {

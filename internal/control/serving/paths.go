@@ -72,13 +72,15 @@ type Paths struct {
 
 	rotation secretpath.Rotation // the state of the leader
 	plain    time.Time           // the time since which the leader keeps plain paths during a rollout
+	behind   controller.Pause    // of rounds of the leader that ended in a conflict
 }
 
 // NewPaths returns the paths of a server. on enables the secret segments, name is the name of the Secret, and deployment the
 // Deployment of the server, empty for none.
 func NewPaths(f Flags, on bool, name, namespace, deployment, reporter string, m manager.Manager, log *slog.Logger) *Paths {
 	p := &Paths{
-		flags: f.Paths, on: on, manager: m, log: log, controller: reporter, Changed: func() {}, now: time.Now, wake: &controller.Signal{},
+		behind: conflictPause,
+		flags:  f.Paths, on: on, manager: m, log: log, controller: reporter, Changed: func() {}, now: time.Now, wake: &controller.Signal{},
 		store:    &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: name},
 		rotation: secretpath.Rotation{Period: f.Paths.rotation, Settle: pathSettle, Overlap: f.Paths.overlap},
 	}

@@ -2,13 +2,11 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"ephor.invalid/ephor/internal/control/serving"
@@ -63,9 +61,6 @@ func (w *Cleanup) write(ctx context.Context, path func(string) string) (written 
 		Options: options,
 	})
 	_, err = w.Apply.Apply(ctx, want)
-	if apierrors.IsConflict(err) || errors.Is(err, serving.ErrUnlocked) {
-		return false, serving.RetryConflict, nil // the cache is older than a write, usually our own
-	}
 	return err == nil, 0, err
 }
 

@@ -152,7 +152,7 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 		}
 		switch _, err := f.Apply.Apply(ctx, want); {
 		case apierrors.IsConflict(err), errors.Is(err, serving.ErrUnlocked):
-			return false, serving.RetryConflict, nil // the cache is older than a write, usually our own
+			return false, 0, err // the cache is older than a write, usually our own
 		case err != nil:
 			found, wait, failed := f.Offenders.Find(ctx, input, want)
 			if found {

@@ -33,6 +33,11 @@ var controllers = map[string]struct {
 	"cronjobs":     {ConfigCronJobs, policiesv1beta1.Target{Group: "batch", Version: "v1", Resource: "cronjobs", Kind: "CronJob"}},
 }
 
+// requested are the resources that get generated policies only if the policy names them.
+var requested = map[string]policiesv1beta1.Target{
+	"replicationcontrollers": {Version: "v1", Resource: "replicationcontrollers", Kind: "ReplicationController"},
+}
+
 // templatePaths are the paths of Pod templates, by configuration.
 var templatePaths = map[string]string{ConfigDefaults: "spec.template", ConfigCronJobs: "spec.jobTemplate.spec.template"}
 
@@ -63,6 +68,8 @@ func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta
 		key, target := ConfigExtract, policiesv1beta1.Target{}
 		if known, ok := controllers[name]; ok {
 			key, target = known.config, known.target
+		} else if also, ok := requested[name]; ok {
+			key, target = ConfigDefaults, also
 		} else if target, ok = otherController(name); !ok {
 			continue
 		}

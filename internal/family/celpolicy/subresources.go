@@ -2,11 +2,14 @@ package celpolicy
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/constraint"
+	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
@@ -129,18 +132,22 @@ func (s *Subject) OnlyListed(r *policy.Rule) {
 }
 
 // Existing returns the result for a violation in a request for a subresource that the policy does not list. Violations that the Pod had
-// before do not count: a request that changes nothing would have them, too. failures returns the violations of a request.
-func Existing(c *policy.Call, y policy.Yield, failures func(*policy.Call) ([]string, error)) policy.Yield {
+// before do not count: a request that changes nothing would have them, too. What a new debug container violates by itself does count.
+// failures returns the violations of a request.
+func Existing(c *policy.Call, y policy.Yield, failures func(*policy.Call) ([]celrule.Violation, error)) policy.Yield {
 	if c.Request.Operation != policy.Update || c.Request.OldObject == nil {
 		return y
 	}
-	of := *c
-	of.Request = c.Request.WithObject(c.Request.OldObject)
-	before, err := failures(&of)
+	on := func(object *value.Doc) ([]celrule.Violation, error) {
+		of := *c
+		of.Request = c.Request.WithObject(object)
+		return failures(&of)
+	}
+	before, err := on(c.Request.OldObject)
 	if err == nil && len(before) == 0 {
 		return y
 	}
-	var now []string
+	var now []celrule.Violation
 	if err == nil {
 		now, err = failures(c)
 	}
@@ -148,8 +155,65 @@ func Existing(c *policy.Call, y policy.Yield, failures func(*policy.Call) ([]str
 	case err != nil:
 		y.Message += " (it is not known whether the Pod violated the policy before: " + value.Message(Text(err)) + ")"
 		return y
-	case slices.ContainsFunc(now, func(violation string) bool { return !slices.Contains(before, violation) }):
+	case slices.ContainsFunc(now, func(v celrule.Violation) bool { return !slices.Contains(before, v) }), debugged(c.Request, on):
 		return y
 	}
 	return policy.Yield{Status: policy.StatusSkip, Message: policy.TextPreExisting}
+}
+
+// debugged reports whether the debug containers that a request adds violate the policy by themselves: the Pod with no other containers and
+// no volumes violates it, or cannot be evaluated, and without them it can and does not. Nothing is known if the latter cannot be evaluated.
+func debugged(r *policy.Request, violations func(*value.Doc) ([]celrule.Violation, error)) bool {
+	object, err := r.Object.Map()
+	old, failed := r.OldObject.Map()
+	if err != nil || failed != nil {
+		return false
+	}
+	had := map[any]bool{}
+	for _, name := range debugContainers(old) {
+		had[name["name"]] = true
+	}
+	var added []any
+	for _, container := range debugContainers(object) {
+		if !had[container["name"]] {
+			added = append(added, container)
+		}
+	}
+	if len(added) == 0 {
+		return false
+	}
+	without, err := violations(reduced(object, []any{}))
+	if err != nil {
+		return false
+	}
+	with, err := violations(reduced(object, added))
+	return err != nil || slices.ContainsFunc(with, func(v celrule.Violation) bool {
+		return !slices.ContainsFunc(without, func(w celrule.Violation) bool { return w.Index == v.Index })
+	})
+}
+
+// debugContainers returns the ephemeral containers of a Pod.
+func debugContainers(pod map[string]any) (out []map[string]any) {
+	spec, _ := pod["spec"].(map[string]any)
+	list, _ := spec[imageref.EphemeralContainers.Field].([]any)
+	for _, e := range list {
+		if container, ok := e.(map[string]any); ok {
+			out = append(out, container)
+		}
+	}
+	return out
+}
+
+// reduced returns a Pod with these ephemeral containers, no other containers and no volumes.
+func reduced(pod map[string]any, debug []any) *value.Doc {
+	spec, _ := pod["spec"].(map[string]any)
+	out, with := maps.Clone(pod), maps.Clone(spec)
+	for _, l := range []imageref.List{imageref.Containers, imageref.InitContainers, imageref.ImageVolumes} {
+		if with[l.Field] != nil {
+			with[l.Field] = []any{}
+		}
+	}
+	with[imageref.EphemeralContainers.Field] = debug
+	out["spec"] = with
+	return value.Of(out)
 }

@@ -69,21 +69,42 @@ var owners = []struct {
 
 var ruleField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^spec\.rules\[\d+\]\.[^.\[]+$`) })
 
-// misplaced returns a hint for an unknown field of a rule that belongs one level deeper; empty for others.
+// misplaced returns a hint for an unknown field of a rule, or beside the rules, that belongs one level deeper; empty for others.
 func misplaced(d diag.Diagnostic) string {
 	if d.Code == diag.UnknownField && d.Name == "kinds" && strings.HasSuffix(d.Path, "].kinds") {
 		return "it belongs under resources: indent it below that field"
 	}
-	if d.Code != diag.UnknownField || !ruleField().MatchString(d.Path) {
+	if d.Code != diag.UnknownField {
 		return ""
 	}
+	above := "" // the list of rules, for a field beside it
+	switch {
+	case ruleField().MatchString(d.Path):
+	case d.Path == "spec."+d.Name:
+		above = "rules[]."
+	default:
+		return ""
+	}
+	near := ""
 	for _, o := range owners {
 		if slices.Contains(o.below, d.Name) {
-			return "it belongs under " + o.field + ": indent it below that field"
+			return "it belongs under " + above + o.field + ": indent it below that field"
+		}
+		if name := strict.Nearest(d.Name, o.below); name != "" && near == "" {
+			near = "did you mean " + name + " under " + above + o.field + "?"
 		}
 	}
-	return ""
+	if above != "" && slices.Contains(ruleFields, d.Name) {
+		return "it belongs under rules[]: indent it below a rule"
+	}
+	if d.Hint != "" { // the decoder knows a similar field beside it
+		return ""
+	}
+	return near
 }
+
+// ruleFields are fields of a rule that authors write beside the list of rules.
+var ruleFields = []string{"match", "exclude", "validate", "mutate", "generate", "verifyImages", "context", "preconditions"}
 
 // namespaced reports whether p is a Policy.
 func namespaced(p *kyvernov1.ClusterPolicy) bool { return p.Kind == Policy }

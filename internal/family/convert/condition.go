@@ -52,7 +52,8 @@ func (c *converter) block(m map[string]any, path string, errorIsTrue bool) expr 
 		all, _ := m[name].([]any)
 		for i, e := range all {
 			one, _ := e.(map[string]any)
-			out, fallible = append(out, c.condition(one, fmt.Sprintf("%s.%s[%d]", path, name, i))), append(fallible, mayFail(one))
+			made := c.condition(one, fmt.Sprintf("%s.%s[%d]", path, name, i))
+			out, fallible = append(out, made), append(fallible, (mayFail(one) || lookups().MatchString(made.text)) && c.heard == nil)
 		}
 		return out, fallible
 	}
@@ -98,11 +99,21 @@ func inOrder(all []expr, fallible []bool, every bool) expr {
 	return out
 }
 
-// mayFail reports whether the key of a condition is a variable that may be missing, without a default.
+// mayFail reports whether a variable of a condition may be missing, without a default, or calls a function.
 func mayFail(condition map[string]any) bool {
-	key, _ := condition["key"].(string)
-	return strings.Contains(key, "{{") && !strings.Contains(key, "||") && !always().MatchString(key)
+	for _, side := range []string{"key", "value"} {
+		text, _ := condition[side].(string)
+		if strings.Contains(text, "{{") && (!strings.Contains(text, "||") || strings.Contains(text, "(")) && !always().MatchString(text) {
+			return true
+		}
+	}
+	return false
 }
+
+// lookups matches expressions that ask the cluster, a registry or a service.
+var lookups = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(resource|http|globalContext|image)\.(get|list|post|client|getMetadata)\(`)
+})
 
 func anyFails(conditions any) bool {
 	all, _ := conditions.([]any)
@@ -117,37 +128,57 @@ var always = sync.OnceValue(func() *regexp.Regexp {
 // condition converts one condition: key, operator, value.
 func (c *converter) condition(m map[string]any, path string) expr {
 	operator, _ := m["operator"].(string)
-	if message, _ := m["message"].(string); message != "" {
-		c.note(path+".message", "the message of a single condition is omitted", "write the condition as a separate validation with a message")
-	}
+	before := len(c.demands)
 	key, ok := c.operand(m["key"], path+".key")
 	if !ok {
 		return no
 	}
+	out := c.compared(key, operator, m["value"], path)
+	for _, d := range c.demands[before:] { // a variable inside another one is an error if it is missing, even if the other one has an empty list
+		if !loops().MatchString(out.text) {
+			continue
+		}
+		out = expr{d + " != null ? " + out.within(bindsOr) + " : false", bindsTernary}
+	}
+	c.demands = c.demands[:before]
+	if c.heard != nil {
+		out = and(append(*c.heard, out)...)
+		*c.heard = nil
+	}
+	if message, _ := m["message"].(string); message != "" {
+		c.said = append(c.said, said{out, message, path + ".message"})
+	}
+	return out
+}
+
+// loops matches the loops over lists.
+var loops = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(map|filter|all|exists)\(`) })
+
+// compared converts a comparison of a key with a value. No comparison of null holds.
+func (c *converter) compared(key term, operator string, v any, path string) expr {
+	given := key.filled()
 	switch operator {
 	case "Equals", "Equal":
-		return c.equal(key, m["value"], path)
+		return and(given, c.equal(key, v, path))
 	case "NotEquals", "NotEqual":
-		if s, ok := m["value"].(string); ok && wildcard.Has(s) && quantities().MatchString(s) { // a key that is a quantity equals quantities only
-			return or(not(c.equal(key, s, path)), member("isQuantity(string("+key.text+"))"))
+		if s, ok := v.(string); ok && wildcard.Has(s) && quantities().MatchString(s) { // a key that is a quantity equals quantities only
+			return and(given, or(not(c.equal(key, s, path)), member("isQuantity(string("+key.value().text+"))")))
 		}
-		return not(c.equal(key, m["value"], path))
-	case "GreaterThan":
-		return c.order(key, ">", m["value"], path)
-	case "GreaterThanOrEquals":
-		return c.order(key, ">=", m["value"], path)
-	case "LessThan":
-		return c.order(key, "<", m["value"], path)
-	case "LessThanOrEquals":
-		return c.order(key, "<=", m["value"], path)
+		return and(given, not(c.equal(key, v, path)))
+	case "GreaterThan", "DurationGreaterThan":
+		return and(given, c.order(key, ">", v, path))
+	case "GreaterThanOrEquals", "DurationGreaterThanOrEquals":
+		return and(given, c.order(key, ">=", v, path))
+	case "LessThan", "DurationLessThan":
+		return and(given, c.order(key, "<", v, path))
+	case "LessThanOrEquals", "DurationLessThanOrEquals":
+		return and(given, c.order(key, "<=", v, path))
 	case "AnyIn", "AllIn", "AnyNotIn", "AllNotIn":
-		return c.membership(key, operator, m["value"], path)
-	case "In", "NotIn":
-		if key.shape == textShape {
-			return c.membership(key, map[string]string{"In": "AnyIn", "NotIn": "AllNotIn"}[operator], m["value"], path)
-		}
-		c.refuse(path+".operator", "the deprecated operator "+operator+" has different meanings for strings and for lists", "use AnyIn, AllIn, AnyNotIn or AllNotIn")
-		return no
+		return c.membership(key, operator, v, path)
+	case "In":
+		return c.membership(key, "AllIn", v, path)
+	case "NotIn":
+		return c.membership(key, "AnyNotIn", v, path)
 	}
 	c.refuse(path+".operator", "the operator "+operator+" is not converted", "")
 	return no
@@ -156,152 +187,172 @@ func (c *converter) condition(m map[string]any, path string) expr {
 // quantities matches patterns that match some quantity.
 var quantities = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+0-9.*?eEinumkKMGTP]*$`) })
 
-// inner matches a quoted variable inside an expression, where the variable becomes a path.
-var inner = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{\s*([A-Za-z0-9_.]+)\s*\}\}'`) })
-
-var wholeVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\{([^{}]*)\}\}$`) })
-
-// operand converts a key or a value, which may contain variables.
-func (c *converter) operand(v any, path string) (term, bool) {
+// isLiteralValue reports whether the value of a condition is literal. A literal value may contain operators.
+func isLiteralValue(v any) bool {
 	switch v := v.(type) {
 	case string:
-		v = inner().ReplaceAllString(v, "$1")
-		if m := wholeVariable().FindStringSubmatch(strings.TrimSpace(v)); m != nil {
-			return c.search(strings.TrimSpace(m[1]), path)
-		}
-		if !strings.Contains(v, "{{") {
-			return term{expr: member(text(v)), shape: textShape}, true
-		}
-		parts, ok := c.texts(v, path)
-		return term{expr: expr{strings.Join(parts, " + "), bindsComparison}, shape: textShape}, ok
-	case bool:
-		return term{expr: member(strconv.FormatBool(v)), shape: boolShape}, true
-	case int64:
-		return term{expr: member(strconv.FormatInt(v, 10)), shape: numberShape}, true
+		return !strings.Contains(v, "{{")
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !isLiteralValue(e) })
 	}
-	c.refuse(path, value.TypeName(v)+" as a key is not converted", "")
-	return term{}, false
-}
-
-var variables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{([^{}]*)\}\}`) })
-
-// texts converts text with variables into the operands of a concatenation.
-func (c *converter) texts(s, path string) ([]string, bool) {
-	if plain := variables().ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
-		c.refuse(path, "a nested variable, or a variable that contains braces, is not converted", "")
-		return nil, false
-	}
-	var parts []string
-	rest := s
-	for _, at := range variables().FindAllStringSubmatchIndex(s, -1) {
-		if before := s[len(s)-len(rest) : at[0]]; before != "" {
-			parts = append(parts, text(before))
-		}
-		v, ok := c.search(strings.TrimSpace(s[at[2]:at[3]]), path)
-		if !ok {
-			return nil, false
-		}
-		if v.shape == listShape {
-			c.refuse(path, "a list inside a text is not converted", "")
-			return nil, false
-		}
-		if v.shape == textShape && len(v.keys) == 0 {
-			parts = append(parts, v.within(bindsComparison))
-		} else {
-			parts = append(parts, "string("+v.text+")")
-		}
-		rest = s[at[1]:]
-	}
-	if rest != "" {
-		parts = append(parts, text(rest))
-	}
-	return parts, true
-}
-
-// literal reports whether the value of a condition is literal. A literal value may contain operators.
-func literal(v any) bool {
-	s, isText := v.(string)
-	return !isText || !strings.Contains(s, "{{")
+	return true
 }
 
 // equal converts Equals.
 func (c *converter) equal(key term, v any, path string) expr {
 	path += ".value"
-	if !literal(v) {
+	at := key.value().atom()
+	if !isLiteralValue(v) {
 		other, ok := c.operand(v, path)
 		if !ok {
 			return no
 		}
-		return comparison(key.within(bindsUnary) + " == " + other.within(bindsUnary))
+		return and(other.filled(), comparison(at.within(bindsUnary)+" == "+other.value().within(bindsUnary)))
 	}
 	switch v := v.(type) {
 	case string:
-		if key.shape == boolShape {
-			return comparison(key.within(bindsUnary) + " == " + text(v)) // false for a key of another type
-		}
-		return c.same(key.expr, v, path)
-	case bool:
-		if key.shape == boolShape {
-			if v {
-				return key.expr
+		switch key.shape {
+		case boolShape:
+			return comparison(at.within(bindsUnary) + " == " + text(v)) // false for a key of another type
+		case numberShape:
+			if !wholeNumber().MatchString(v) {
+				return no
 			}
-			return not(key.expr)
+			return comparison(computed(key, at).text + " == " + v)
+		case listShape:
+			if len(key.keys) == 0 {
+				return no
+			}
+		case durationShape, quantityShape:
+			return c.order(key, "==", v, strings.TrimSuffix(path, ".value"))
 		}
-		return comparison(key.within(bindsUnary) + " == " + strconv.FormatBool(v))
+		return c.same(at, v, path)
+	case bool:
+		if key.shape == boolShape && !key.maybeList {
+			if v {
+				return at
+			}
+			return not(at)
+		}
+		if key.shape == textShape && !key.maybeList {
+			return no
+		}
+		return comparison(at.within(bindsUnary) + " == " + strconv.FormatBool(v))
 	case int64:
 		if key.shape == numberShape {
-			return comparison(key.within(bindsUnary) + " == " + strconv.FormatInt(v, 10))
+			return comparison(computed(key, at).text + " == " + strconv.FormatInt(v, 10))
 		}
-		return number(key.expr, strconv.FormatInt(v, 10))
-	case []any:
-		if texts, ok := textList(v); ok && !slices.ContainsFunc(texts, wildcard.Has) {
-			return comparison(key.within(bindsUnary) + " == " + list(texts))
+		return number(at, strconv.FormatInt(v, 10))
+	case float64:
+		return number(at, strconv.FormatFloat(v, 'f', -1, 64))
+	case nil:
+		return no
+	case []any, map[string]any:
+		other, ok := c.operand(v, path)
+		if !ok {
+			return no
 		}
+		return comparison("dyn(" + at.text + ") == " + other.text)
 	}
 	c.refuse(path, "Equals with "+value.TypeName(v)+" is not converted", "")
 	return no
 }
 
-func textList(l []any) ([]string, bool) {
-	out := make([]string, len(l))
-	for i, e := range l {
-		s, ok := e.(string)
-		if !ok || strings.Contains(s, "{{") {
-			return nil, false
-		}
-		out[i] = s
+// computed returns a number that can be compared with a number of another type.
+func computed(key term, at expr) expr {
+	if len(key.keys) > 0 || strings.HasPrefix(at.text, "size(") {
+		return at
 	}
-	return out, true
+	return member("dyn(" + at.text + ")")
 }
 
 // order converts GreaterThan and the other operators that compare order.
 func (c *converter) order(key term, operator string, v any, path string) expr {
 	path += ".value"
-	if key.shape == durationShape {
+	at := key.value().atom()
+	switch key.shape {
+	case durationShape:
 		bound, _ := v.(string)
 		if d, ok := measure.NewBound(bound).Duration(); ok {
-			return comparison(key.within(bindsUnary) + " " + operator + " duration(" + text(d.String()) + ")")
+			return comparison(at.within(bindsUnary) + " " + operator + " duration(" + text(d.String()) + ")")
 		}
 		c.refuse(path, "a time is compared with something that is not a duration", "")
 		return no
+	case quantityShape:
+		bound, _ := v.(string)
+		if _, ok := measure.NewBound(bound).Quantity(); ok {
+			return comparison(at.within(bindsMember) + ".compareTo(quantity(" + text(bound) + ")) " + operator + " 0")
+		}
+		if isLiteralValue(v) {
+			return no // a quantity is compared with texts only
+		}
+	case listShape:
+		if len(key.keys) == 0 {
+			return no
+		}
 	}
 	switch v := v.(type) {
 	case int64:
 		if key.shape == numberShape {
-			return comparison(key.within(bindsUnary) + " " + operator + " " + strconv.FormatInt(v, 10))
+			return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatInt(v, 10))
 		}
-		return c.ordered(key.expr, operator, strconv.FormatInt(v, 10), path)
+		return c.ordered(at, operator, strconv.FormatInt(v, 10), path)
+	case float64:
+		if key.shape == numberShape {
+			return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatFloat(v, 'f', -1, 64))
+		}
+		return c.ordered(at, operator, strconv.FormatFloat(v, 'f', -1, 64), path)
 	case string:
-		if b := measure.NewBound(v); literal(v) {
-			_, quantity := b.Quantity()
-			if d, ok := b.Duration(); ok && !quantity {
-				return longer(key.expr, operator, text(d.String()))
-			}
-			return c.ordered(key.expr, operator, v, path)
+		if !isLiteralValue(v) {
+			return c.orderOf(key, operator, v, path)
 		}
+		b := measure.NewBound(v)
+		_, quantity := b.Quantity()
+		if d, ok := b.Duration(); ok && !quantity {
+			return longer(at, operator, text(d.String()))
+		}
+		if key.shape == numberShape {
+			if f, ok := measure.Number(v); ok {
+				return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatFloat(f, 'f', -1, 64))
+			}
+			return no
+		}
+		if !quantity {
+			return no // a word has no order
+		}
+		return c.ordered(at, operator, v, path)
+	case bool, nil, []any, map[string]any:
+		return no
 	}
 	c.refuse(path, "a greater or less comparison with a value that is not a constant is not converted", "")
 	return no
+}
+
+// orderOf compares a key with a variable, as numbers or as quantities.
+func (c *converter) orderOf(key term, operator string, v, path string) expr {
+	other, ok := c.operand(v, path)
+	if !ok {
+		return no
+	}
+	given := other.filled()
+	a, b := key.value(), other.value()
+	if key.shape == numberShape && other.shape == numberShape {
+		return and(given, comparison(a.within(bindsUnary)+" "+operator+" "+b.within(bindsUnary)))
+	}
+	if key.shape == durationShape || other.shape == durationShape {
+		c.refuse(path, "a time is compared with a variable", "")
+		return no
+	}
+	quantity := func(t term) (expr, expr) {
+		if t.shape == quantityShape {
+			return yes, t.value()
+		}
+		s := "string(" + t.value().text + ")"
+		return member("isQuantity(" + s + ")"), member("quantity(" + s + ")")
+	}
+	firstIs, first := quantity(key)
+	secondIs, second := quantity(other)
+	return and(given, firstIs, secondIs, comparison(first.within(bindsMember)+".compareTo("+second.text+") "+operator+" 0"))
 }
 
 // longer compares durations. A number counts as seconds, and what is no duration fulfils no order.
@@ -311,68 +362,4 @@ func longer(key expr, operator, bound string) expr {
 		and(member(value+".matches('^-?[0-9]+([.][0-9]+)?$')"), comparison("duration("+value+" + 's') "+operator+" duration("+bound+")")),
 		and(member(value+".matches('^[-+]?([0-9]+([.][0-9]*)?(ns|us|ms|s|m|h))+$')"), comparison("duration("+value+") "+operator+" duration("+bound+")")),
 	)
-}
-
-// membership converts AnyIn, AllIn, AnyNotIn and AllNotIn.
-func (c *converter) membership(key term, operator string, v any, path string) expr {
-	path += ".value"
-	var among func(expr) expr
-	switch v := v.(type) {
-	case []any:
-		texts, ok := textList(v)
-		if !ok {
-			c.refuse(path, "a list with variables, numbers or other values that are not strings is not converted", "")
-			return no
-		}
-		digits := slices.ContainsFunc(texts, func(s string) bool { return !letters().MatchString(s) })
-		among = func(x expr) expr {
-			if digits && key.shape != textShape { // numbers are compared as text
-				x = member("string(" + x.text + ")")
-			}
-			return c.anyGlob(x, texts)
-		}
-	case string:
-		if !literal(v) {
-			other, ok := c.operand(v, path)
-			if !ok {
-				return no
-			}
-			if other.shape != listShape {
-				c.refuse(path, "a variable that may be a string or a list is not converted in this place", "")
-				return no
-			}
-			among = func(x expr) expr { return comparison(x.text + " in " + other.within(bindsUnary)) }
-			break
-		}
-		if _, isRange := measure.ParseRange(v); isRange || strings.HasPrefix(strings.TrimSpace(v), "[") {
-			c.refuse(path, "a range, or a list inside a string, is not converted", "list the values, or use comparison operators")
-			return no
-		}
-		among = func(x expr) expr { return c.anyGlob(x, []string{v}) }
-	default:
-		c.refuse(path, value.TypeName(v)+" as a value is not converted", "")
-		return no
-	}
-	if key.shape == textShape && !key.maybeList {
-		one := among(key.expr)
-		if strings.HasSuffix(operator, "NotIn") {
-			return not(one)
-		}
-		return one
-	}
-	all := key.expr
-	if key.shape != listShape { // the key may be one value or a list of values
-		all = elements(key.expr)
-	}
-	x := c.variable()
-	one := among(member(x))
-	switch operator {
-	case "AnyIn":
-		return all.macro("exists", x, one)
-	case "AllIn":
-		return all.macro("all", x, one)
-	case "AnyNotIn":
-		return all.macro("exists", x, not(one))
-	}
-	return all.macro("all", x, not(one))
 }

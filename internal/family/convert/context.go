@@ -2,9 +2,8 @@ package convert
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
-	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/value"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
@@ -15,6 +14,7 @@ import (
 func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 	for i := range all {
 		e, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
+		before := len(c.demands)
 		var t term
 		var ok bool
 		switch {
@@ -23,11 +23,15 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 		case e.ConfigMap != nil:
 			t, ok = c.contextConfigMap(e.ConfigMap, at+".configMap")
 		case e.GlobalReference != nil:
-			c.refuse(at+".globalReference", "context entries that read the global context are not converted", "write globalContext.get")
+			t, ok = c.contextGlobal(e.GlobalReference, at+".globalReference")
 		case e.APICall != nil && e.APICall.URLPath != "":
 			t, ok = c.contextAPICall(e.APICall, at+".apiCall")
+		case e.APICall != nil:
+			t, ok = c.contextService(e.APICall, at+".apiCall")
+		case e.ImageRegistry != nil:
+			t, ok = c.contextImage(e.ImageRegistry, at+".imageRegistry")
 		default:
-			c.refuse(at, "context entries that call services or registries are not converted", "write a variable with http.get or image.getMetadata")
+			c.refuse(at, "an empty entry of the context is not converted", "")
 		}
 		if !ok {
 			continue
@@ -35,6 +39,7 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 		if c.entries == nil {
 			c.entries = map[string]term{}
 		}
+		t.demands, c.demands = slices.Clone(c.demands[before:]), c.demands[:before]
 		c.entries[e.Name] = t
 	}
 }
@@ -42,24 +47,39 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 // contextVariable converts a variable entry: a value, or a query with a default for missing values.
 func (c *converter) contextVariable(v *kyvernov1.Variable, path string) (t term, ok bool) {
 	switch {
-	case v.Value != nil && v.JMESPath != "":
-		c.refuse(path, "a query on a constant value is not converted", "")
-		return t, false
 	case v.Value != nil:
-		return c.given(v.Value.Raw, path+".value")
+		if t, ok = c.given(v.Value.Raw, path+".value"); ok && v.JMESPath != "" {
+			t, ok = c.query(v.JMESPath, path+".jmesPath", t)
+		}
+	default:
+		if _, whole := wholeVariable(v.JMESPath); whole {
+			c.refuse(path+".jmesPath", "a query that is the value of a variable is not converted", "")
+			return t, false
+		}
+		t, ok = c.search(v.JMESPath, path+".jmesPath")
 	}
-	if t, ok = c.search(v.JMESPath, path+".jmesPath"); !ok || v.Default == nil {
+	if !ok || v.Default == nil {
 		return t, ok
 	}
 	instead, ok := c.given(v.Default.Raw, path+".default")
 	if !ok {
 		return t, false
 	}
-	if len(t.keys) == 0 {
-		c.refuse(path+".default", "a default for a query that is not a path is not converted", "")
-		return t, false
+	return c.orDefault(t, instead), true
+}
+
+// orDefault returns the value, or a default where it is missing or null.
+func (c *converter) orDefault(t, instead term) term {
+	out := term{shape: instead.shape, elements: instead.elements, maybeList: t.shape != instead.shape}
+	switch sound := t.sound(); {
+	case sound == yes:
+		return t
+	case t.simple() && orYes(t.safe) == yes:
+		out.expr = member(t.optional().text + ".orValue(" + instead.text + ")")
+	default:
+		out.expr = expr{sound.within(bindsOr) + " ? dyn(" + t.value().text + ") : dyn(" + instead.text + ")", bindsTernary}
 	}
-	return term{expr: t.orElse(instead.text), shape: instead.shape}, true
+	return out
 }
 
 // given converts the literal value of an entry: a text, which may contain variables, a number, true, false, or a list of texts.
@@ -69,12 +89,11 @@ func (c *converter) given(raw []byte, path string) (t term, ok bool) {
 		c.refuse(path, err.Error(), "")
 		return t, false
 	}
-	if all, isList := v.([]any); isList {
-		if texts, ok := textList(all); ok {
-			return term{expr: member(list(texts)), shape: listShape}, true
-		}
+	t, ok = c.operand(v, path)
+	if t.expr.text != "" && isLiteralValue(v) {
+		t.constant = v
 	}
-	return c.operand(v, path)
+	return t, ok
 }
 
 // contextConfigMap converts a ConfigMap entry. The ConfigMap is read at the place where one of its keys is used.
@@ -97,63 +116,4 @@ func (c *converter) contextConfigMap(m *kyvernov1.ConfigMapReference, path strin
 	}
 	root := member("resource.get(" + arguments + ")")
 	return term{expr: root, root: root}, true
-}
-
-// contextAPICall converts an API call entry: an object or a list of the Kubernetes API, or the result of a query on it.
-func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t term, ok bool) {
-	path += ".urlPath"
-	refuse := func(text string) (term, bool) {
-		c.refuse(path, text, "write a variable with resource.get or resource.list")
-		return term{}, false
-	}
-	if a.Method != "" && a.Method != "GET" || strings.Contains(variables().ReplaceAllString(a.URLPath, ""), "?") {
-		return refuse("a call that sends something, or selects objects, is not converted")
-	}
-	parts := strings.Split(strings.Trim(a.URLPath, "/"), "/")
-	version := ""
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		version, parts = parts[1], parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		version, parts = parts[1]+"/"+parts[2], parts[3:]
-	default:
-		return refuse("the path names no resource")
-	}
-	namespace := ""
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		namespace, parts = parts[1], parts[2:]
-	}
-	if len(parts) > 2 || strings.Contains(version+parts[0], "{{") || strings.Contains(strings.Join(parts, ""), "}}") && len(parts) < 2 {
-		return refuse("the path has another form than group, version, namespace, resource and name")
-	}
-	arguments := []string{text(version), text(parts[0])}
-	switch in, ok := c.place(namespace, path); {
-	case !ok:
-		return t, false
-	case c.policy.Kind == "Policy" && namespace != c.policy.Namespace:
-		return refuse("a namespaced policy can read only its own namespace")
-	case c.policy.Kind != "Policy":
-		arguments = append(arguments, in)
-	}
-	call := "list"
-	if len(parts) == 2 {
-		name, ok := c.place(parts[1], path)
-		if !ok {
-			return t, false
-		}
-		call, arguments = "get", append(arguments, name)
-	}
-	root := member("dyn(resource." + call + "(" + strings.Join(arguments, ", ") + "))")
-	if a.Default != nil {
-		return refuse("a default for a failed read cannot be expressed")
-	}
-	if a.JMESPath == "" {
-		return term{expr: root, root: root}, true
-	}
-	tree, err := jmespath.Parse(a.JMESPath)
-	if err != nil {
-		return refuse(err.Error())
-	}
-	s := &search{converter: c, path: path, source: a.JMESPath}
-	return s.tree(&tree, root)
 }

@@ -55,29 +55,26 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 	for _, gvr := range covered {
 		names = append(names, gvr.Resource)
 	}
-	c.podSubresources(r, rules)
+	subresources := c.podSubresources(r, rules)
 	switch {
 	case r.Generation != nil: // neither language derives generate rules for Pod controllers
 	case !pods && len(covered) > 0:
 		c.refuse(c.path+".match", "the rule also applies to Pod controllers; a CEL policy does so only if it matches only Pods", "")
 	case pods && r.Mutation != nil && len(covered) > 0:
-		constraints["resourceRules"] = append(rules, rulesFor(covered, operations)...)
+		constraints["resourceRules"] = append(append(rules, subresources...), rulesFor(covered, operations)...)
 		c.inTemplates(names)
+	case r.Mutation != nil && subresources != nil: // a policy about more than Pods is not about their controllers
+		constraints["resourceRules"] = append(rules, subresources...)
 	case pods:
-		if i := slices.Index(names, replicationControllers); i >= 0 {
-			names = slices.Delete(names, i, i+1)
-			c.uncovered = append(c.uncovered, "ReplicationController")
-			c.note(c.path+".match", "the classic rule also applies to ReplicationControllers; a CEL policy does not", "")
-		}
 		if !slices.Equal(slices.Sorted(slices.Values(names)), podControllers) {
 			spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": anyList(names)}}
 		}
 	}
 }
 
-// podSubresources names what the policy does not do for the subresources that the kind Pod also covers. Policies in CEL that validate or
-// verify images cover them, too. No policy in CEL changes Pods there, or is triggered by them.
-func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) {
+// podSubresources returns the rules for the subresources that the kind Pod also covers. Policies in CEL that validate or verify images cover them
+// without such rules. It names what a policy that verifies images does not do for them.
+func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) []any {
 	if !slices.ContainsFunc(rules, func(r any) bool {
 		rule, _ := r.(map[string]any)
 		resources, _ := rule["resources"].([]any)
@@ -85,15 +82,17 @@ func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) {
 		operations, _ := rule["operations"].([]any)
 		return slices.Contains(resources, any("pods")) && slices.Contains(groups, any("")) && slices.Contains(operations, any("UPDATE"))
 	}) {
-		return
+		return nil
 	}
 	switch {
 	case r.Mutation != nil:
-		c.note(c.path+".match", "the classic rule also applies to debug containers and resizes (pods/ephemeralcontainers, pods/resize); the CEL policy does not",
-			"write a second policy for these resources, with autogen.podControllers.controllers: []")
+		return []any{map[string]any{
+			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"UPDATE"}, "resources": []any{"pods/ephemeralcontainers", "pods/resize"},
+		}}
 	case len(r.VerifyImages) == 1 && isOn(rule.ModernImages(&r.VerifyImages[0]).MutateDigest):
 		c.note(c.path+".verifyImages[0].mutateDigest", "the classic rule also adds digests to the images of debug containers (pods/ephemeralcontainers); the CEL policy does not", "")
 	}
+	return nil
 }
 
 // rulesFor returns rules for resources, one for each group and version.
@@ -125,9 +124,6 @@ func (c *converter) inTemplates(resources []string) {
 	}
 	c.variables = append(c.variables, map[string]any{"name": "pod", "expression": pod}, map[string]any{"name": "path", "expression": path})
 }
-
-// replicationControllers are the only Pod controllers that CEL policies do not cover.
-const replicationControllers = "replicationcontrollers"
 
 // podControllers are the resources that a CEL policy for Pods covers by default.
 var podControllers = []string{"cronjobs", "daemonsets", "deployments", "jobs", "replicasets", "statefulsets"}

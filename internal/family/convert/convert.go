@@ -15,6 +15,7 @@ import (
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/autogen"
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/family/classic"
 	"ephor.invalid/ephor/internal/family/cleanup"
 	"ephor.invalid/ephor/internal/policy"
@@ -33,6 +34,8 @@ type Rule struct {
 	Name string
 	// Policy is the CEL policy; nil if the rule cannot be converted.
 	Policy map[string]any
+	// Override is a further policy for the namespaces in which violations have another action; nil for most rules.
+	Override map[string]any
 	// Reasons are the reasons why the rule cannot be converted.
 	Reasons []Remark
 	// Notes describe how the behaviour of the converted policy differs.
@@ -45,14 +48,14 @@ type Rule struct {
 // kind of this name, and none for unknown kinds.
 type Resources func(policy.Target) []schema.GroupVersionResource
 
-// Lists reports whether a field of a kind is a list. names is the path of the field; an empty name stands for the elements of a list.
-// known is false if the schema does not say.
-type Lists func(kind schema.GroupVersionKind, names []string) (list, known bool)
+// Types returns the type of a field of a kind: list, map, string, integer, number or boolean; empty if the schema does not say. names is the path of
+// the field; an empty name stands for the elements of a list.
+type Types func(kind schema.GroupVersionKind, names []string) string
 
 // Schemas holds the available information about kinds.
 type Schemas struct {
 	Resources Resources
-	Lists     Lists
+	Types     Types
 }
 
 // Owns reports whether policies of a kind can be converted.
@@ -80,7 +83,7 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 		made := c.rule(r)
 		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered}
 		if len(c.reasons) == 0 {
-			result.Policy = made
+			result.Policy, result.Override = made, c.overridden(made)
 		}
 		out = append(out, result)
 	}
@@ -89,14 +92,27 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 
 // converter converts one rule and collects the obstacles.
 type converter struct {
-	policy   *kyvernov1.ClusterPolicy
-	schemas  Schemas
-	index    int
-	trail    trail // the path to the current part of a pattern
-	path     string
-	loops    int
-	element  expr // the element of the enclosing loop; zero outside of loops
-	position expr // the index of the element in its list; zero if unknown
+	policy  *kyvernov1.ClusterPolicy
+	schemas Schemas
+	index   int
+	trail   trail // the path to the current part of a pattern
+	path    string
+	loops   int
+	// tolerant: the rule admits updates of objects that violated it before.
+	tolerant bool
+	// elsewhere is the condition that the action of violations is not that of the policy, because of the namespace; zero for never.
+	elsewhere expr
+	// partial: a loop may leave out elements, or begins with the first one.
+	partial bool
+	// demands are the variables inside of variables, which are errors if they are missing.
+	demands []string
+	// heard collects the conditions under which the variables of a condition have a value; nil if they are not collected.
+	heard        *[]expr
+	element      expr     // the element of the enclosing loop; zero outside of loops
+	elementPlace []string // its place in the object; nil if unknown
+	position     expr     // the index of the element in its list; zero if unknown
+	outer        []loop   // the enclosing loops
+	said         []said
 	// object is the value of `request.object`: the object, or the Pod in it.
 	object expr
 	// changed is what patches change, and `target` of a rule with targets: the object, or the Pod in it.
@@ -105,7 +121,8 @@ type converter struct {
 	unless expr
 	// here is the value at the place of the current part of a patch, which {{ @ }} stands for; zero where it has none.
 	here    expr
-	entries map[string]term // of the context, by their names
+	marks   map[string]string // annotations of the policy
+	entries map[string]term   // of the context, by their names
 	// variables are the variables that the converted expressions need.
 	variables   []any
 	controllers bool // the classic rule covers pod controllers
@@ -117,6 +134,15 @@ type converter struct {
 	uncovered []string
 	reasons   []Remark
 	notes     []Remark
+}
+
+// loop is the current element of a loop, and its index; zero if unknown.
+type loop struct{ element, position expr }
+
+// said is the message of a single condition of deny.
+type said struct {
+	when          expr
+	message, path string
 }
 
 func (c *converter) refuse(path, text, hint string) {
@@ -218,7 +244,9 @@ func (c *converter) annotations() map[string]any {
 	kept := maps.Clone(c.policy.Annotations)
 	delete(kept, autogen.ControllersAnnotation)
 	delete(kept, "kubectl.kubernetes.io/last-applied-configuration")
-	return anyMap(kept)
+	out := anyMap(kept)
+	maps.Copy(out, anyMap(c.marks))
+	return out
 }
 
 // settings converts the settings that the policy has for all of its rules.
@@ -246,19 +274,10 @@ func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 		spec["failurePolicy"] = string(*failure)
 	}
 	c.commonSettings(r, spec)
-	if len(s.ValidationFailureActionOverrides) > 0 && r.Validation != nil {
-		c.refuse("spec.validationFailureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
-	}
 	if v := r.Validation; v != nil {
-		enforce := s.ValidationFailureAction.IsEnforce()
-		if v.FailureAction != nil {
-			enforce = v.FailureAction.IsEnforce()
-		}
-		if len(v.FailureActionOverrides) > 0 {
-			c.refuse(c.path+".validate.failureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
-		}
+		c.overrides(v)
 		actions := []any{"Audit"}
-		if enforce {
+		if c.enforce(v) {
 			actions = []any{"Deny"}
 		}
 		if s.EmitWarning != nil && *s.EmitWarning {
@@ -291,18 +310,18 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	v, path := r.Validation, c.path+".validate"
 	switch {
 	case v.RawPattern != nil:
-		c.existing(v, path)
+		c.existing(v)
 		if raw, ok := c.decode(v.RawPattern, path+".pattern"); ok {
 			c.trail = trail{known: true}
 			c.holds(spec, c.pattern(raw, member("object"), path+".pattern").fits, v.Message, path)
 		}
 	case v.RawAnyPattern != nil:
-		c.existing(v, path)
+		c.existing(v)
 		raw, _ := c.decode(v.RawAnyPattern, path+".anyPattern")
 		c.trail = trail{known: true}
 		c.holds(spec, c.anyPattern(raw, member("object"), path+".anyPattern"), v.Message, path)
 	case v.Deny != nil:
-		c.existing(v, path)
+		c.existing(v)
 		denied := yes
 		if raw, ok := c.decode(v.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
 			denied = c.denied(raw, path+".deny.conditions")
@@ -313,7 +332,6 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	case v.PodSecurity != nil:
 		c.refuse(path+".podSecurity", "podSecurity has no counterpart in CEL", "use the policies in examples/pod-security-cel")
 	case len(v.ForEachValidation) > 0:
-		c.existing(v, path)
 		c.holds(spec, c.foreach(v.ForEachValidation, path+".foreach"), v.Message, path)
 	case v.Manifests != nil:
 		c.refuse(path+".manifests", "signed YAML has no counterpart in CEL", "")
@@ -333,15 +351,15 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		if len(l.Context) > 0 {
-			c.refuse(path+".context", "context entries are not converted", "")
-		}
 		if l.ElementScope != nil && !*l.ElementScope {
 			c.refuse(path+".elementScope", "a loop whose pattern applies to the whole object is not converted", "")
 		}
-		around, x := c.element, c.variable()
-		c.element = member(x)
-		c.trail = trail{known: isObject(all.root) && len(all.keys) > 0, names: append(slices.Clone(all.keys), "")}
+		around, placed, x := c.element, c.elementPlace, c.variable()
+		c.outer = append(c.outer, loop{element: member(x)})
+		c.element, c.elementPlace = member(x), all.itemPlace()
+		entries := maps.Clone(c.entries)
+		c.context(l.Context, path+".context")
+		c.trail = trail{known: c.elementPlace != nil, names: c.elementPlace}
 		fits := yes
 		switch {
 		case l.RawPattern != nil:
@@ -361,9 +379,10 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 			fits = c.foreach(l.ForEachValidation, path+".foreach")
 		}
 		if p := l.AnyAllConditions; p != nil {
-			fits = or(not(c.conditions(document(p), path+".preconditions")), fits)
+			fits = or(not(c.surely(func() expr { return c.conditions(document(p), path+".preconditions") })), fits)
 		}
-		c.element = around
+		c.element, c.elementPlace, c.entries = around, placed, entries
+		c.outer = c.outer[:len(c.outer)-1]
 		list := all.orElse("[]")
 		out = and(out, list.macro("all", x, fits))
 	}
@@ -381,11 +400,30 @@ func (c *converter) anyPattern(raw any, at expr, path string) expr {
 	return or(fits, off)
 }
 
-// existing adds the note that a CEL policy does not exempt objects that violated it before.
-func (c *converter) existing(v *kyvernov1.Validation, path string) {
-	if v.AllowExistingViolations == nil || *v.AllowExistingViolations {
-		c.note(path+".allowExistingViolations", "the classic policy allows updates of objects that already violate the rule; a CEL policy does not", "")
+// existing exempts objects that violated the policy before, as the classic rule does.
+func (c *converter) existing(v *kyvernov1.Validation) {
+	if c.tolerant = isOn(v.AllowExistingViolations); c.tolerant && c.enforce(v) {
+		c.mark(existingAnnotation, "true")
 	}
+}
+
+// existingAnnotation has the effect of allowExistingViolations.
+const existingAnnotation = celpolicy.AllowExistingAnnotation
+
+// mark adds an annotation to the policy.
+func (c *converter) mark(annotation, value string) {
+	if c.marks == nil {
+		c.marks = map[string]string{}
+	}
+	c.marks[annotation] = value
+}
+
+// enforce reports whether violations of a rule are denied.
+func (c *converter) enforce(v *kyvernov1.Validation) bool {
+	if v.FailureAction != nil {
+		return v.FailureAction.IsEnforce()
+	}
+	return c.policy.Spec.ValidationFailureAction.IsEnforce()
 }
 
 func (c *converter) decode(raw *apiextensionsv1.JSON, path string) (any, bool) {

@@ -21,6 +21,7 @@ import (
 	"ephor.invalid/ephor/internal/family/validating"
 	"ephor.invalid/ephor/internal/kinds"
 	"ephor.invalid/ephor/internal/policy"
+	kindschema "ephor.invalid/ephor/internal/schema"
 	"ephor.invalid/ephor/internal/source"
 )
 
@@ -29,7 +30,7 @@ var update = flag.Bool("update", false, "write what is found into the files")
 // groups are the API groups of the kinds in the files.
 var groups = map[string]string{
 	"Deployment": "apps", "DaemonSet": "apps", "StatefulSet": "apps", "ReplicaSet": "apps", "Job": "batch", "CronJob": "batch", "Pod": "",
-	"ConfigMap": "", "Widget": "example.com", "Service": "", "Namespace": "", "ReplicationController": "",
+	"ConfigMap": "", "Widget": "example.com", "Service": "", "Namespace": "", "Ingress": "networking.k8s.io", "Role": "rbac.authorization.k8s.io", "ReplicationController": "",
 }
 
 func resources(t policy.Target) []schema.GroupVersionResource {
@@ -40,13 +41,9 @@ func resources(t policy.Target) []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{{Group: group, Version: "v1", Resource: kinds.Plural(t.Kind)}}
 }
 
-// lists knows the fields of Pods and ConfigMaps in the files, and no other kinds.
-func lists(kind schema.GroupVersionKind, names []string) (list, known bool) {
-	switch strings.Join(names, ".") {
-	case "spec.containers..args", "metadata.finalizers":
-		return true, kind.Kind != "Widget"
-	}
-	return false, kind.Kind != "Widget"
+// types knows the fields of the kinds of Kubernetes.
+func types(kind schema.GroupVersionKind, names []string) string {
+	return kindschema.New().TypeOf(kind, names)
 }
 
 // TestPolicy converts the rules in testdata. Each file has sections with a rule and its conversion. Every converted policy must compile.
@@ -124,7 +121,7 @@ func converted(t *testing.T, text []byte) string {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	made, diags := convert.Policy(objects[0].Value, convert.Schemas{Resources: resources, Lists: lists})
+	made, diags := convert.Policy(objects[0].Value, convert.Schemas{Resources: resources, Types: types})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
@@ -139,6 +136,13 @@ func converted(t *testing.T, text []byte) string {
 			if diags := decoded(r.Policy); diags.HasErrors() {
 				t.Errorf("rule %s: %v", r.Name, diags)
 			}
+		}
+		if r.Override != nil {
+			raw, err := yaml.Marshal(r.Override)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "---\n%s", raw)
 		}
 		for _, x := range r.Reasons {
 			fmt.Fprintf(&out, "no way: %s: %s\n", x.Path, x.Text)

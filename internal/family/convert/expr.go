@@ -42,6 +42,9 @@ func (e expr) within(b binding) string {
 	return e.text
 }
 
+// atom returns e as an operand of any operator.
+func (e expr) atom() expr { return member(e.within(bindsMember)) }
+
 // and joins conditions with &&. It omits those that are always true.
 func and(all ...expr) expr { return join(all, yes, no, " && ", bindsAnd) }
 
@@ -182,6 +185,12 @@ func isObject(e expr) bool { return e.text == "object" || e.text == subject }
 
 // has reports whether the map e has a key.
 func (e expr) has(key string) expr {
+	if key == "items" && strings.HasPrefix(e.text, "dyn(resource.list(") {
+		return yes
+	}
+	if e.text == "request" && (key == "operation" || key == "userInfo" || key == "kind" || key == "resource") {
+		return yes
+	}
 	if isObject(e) && (key == "metadata" || key == "apiVersion" || key == "kind") {
 		return yes
 	}

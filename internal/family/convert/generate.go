@@ -53,7 +53,11 @@ func (c *converter) generationSettings(r *kyvernov1.Rule, spec map[string]any) {
 func (c *converter) generation(r *kyvernov1.Rule, spec map[string]any) {
 	g, path := r.Generation, c.path+".generate"
 	if len(g.ForEachGeneration) > 0 {
-		c.refuse(path+".foreach", "loops of generate rules are not converted", "write an expression with all() over the list and generator.apply")
+		var all []any
+		for i := range g.ForEachGeneration {
+			all = append(all, c.generateLoop(&g.ForEachGeneration[i], path+".foreach["+strconv.Itoa(i)+"]"))
+		}
+		spec["generate"] = all
 		return
 	}
 	var made map[string]any
@@ -68,14 +72,14 @@ func (c *converter) generation(r *kyvernov1.Rule, spec map[string]any) {
 	spec["generate"] = []any{made}
 }
 
-// data converts an object whose content is part of the rule. The result is a template in YAML.
-func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]any {
+// generated returns the object that a rule describes, with its variables.
+func (c *converter) generated(g *kyvernov1.GeneratePattern, path string) (map[string]any, bool) {
 	object := map[string]any{}
 	if g.RawData != nil {
 		raw, ok := c.decode(g.RawData, path+".data")
 		if object, _ = raw.(map[string]any); !ok || object == nil {
 			c.refuse(path+".data", "the data is not an object", "")
-			return nil
+			return nil, false
 		}
 	}
 	metadata, _ := object["metadata"].(map[string]any)
@@ -95,6 +99,15 @@ func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]a
 		if k != "apiVersion" && k != "kind" && k != "metadata" {
 			document[k] = v
 		}
+	}
+	return document, true
+}
+
+// data converts an object whose content is part of the rule. The result is a template in YAML.
+func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]any {
+	document, ok := c.generated(g, path)
+	if !ok {
+		return nil
 	}
 	t := &templating{converter: c}
 	written, ok := t.value(document, path).(map[string]any)
@@ -155,29 +168,22 @@ func (t *templating) text(s, path string) string {
 		return s
 	}
 	t.placeholders = true
-	whole := strings.TrimSpace(s)
-	if m := wholeVariable().FindStringSubmatch(whole); m != nil {
-		if v, ok := t.search(strings.TrimSpace(m[1]), path); ok {
-			return "(( " + v.text + " ))"
-		}
-		return s
-	}
-	if plain := variables().ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
-		t.refuse(path, "a nested variable, or a variable that contains braces, is not converted", "")
-		return s
-	}
 	var out strings.Builder
-	at := 0
-	for _, m := range variables().FindAllStringSubmatchIndex(s, -1) {
-		out.WriteString(strings.ReplaceAll(s[at:m[0]], "((", `\((`))
-		v, ok := t.search(strings.TrimSpace(s[m[2]:m[3]]), path)
+	parts := partsOf(s)
+	for _, p := range parts {
+		if p.variable == "" {
+			out.WriteString(strings.ReplaceAll(p.literal, "((", `\((`))
+			continue
+		}
+		v, ok := t.search(p.variable, path)
 		if !ok {
 			return s
 		}
-		out.WriteString("(( " + v.text + " ))")
-		at = m[1]
+		out.WriteString("(( " + v.value().text + " ))")
 	}
-	out.WriteString(strings.ReplaceAll(s[at:], "((", `\((`))
+	if len(parts) == 1 {
+		return strings.TrimSpace(out.String())
+	}
 	return out.String()
 }
 

@@ -54,9 +54,6 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	constraints["resourceRules"] = c.resourceRules(matched, operations)
 	object := member("object")
 	if slices.Contains(operations, "DELETE") {
-		if r.Generation != nil {
-			c.refuse(c.path+".match", "for deletions, request.object is the deleted object in the classic language, and null in CEL", "write a GeneratingPolicy that reads oldObject")
-		}
 		object, c.object = whole, member(subject)
 	}
 	c.autogen(r, spec, constraints, operations)
@@ -70,15 +67,16 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 			conditions = append(conditions, document(&w.MatchConditions[i]))
 		}
 	}
-	if len(r.CELPreconditions) > 0 && spec["failurePolicy"] == "Ignore" {
-		c.note(c.path+".celPreconditions", "a precondition without a value is an error of the classic rule; with failurePolicy Ignore, the CEL policy does not match then", "")
-	}
 	for i := range r.CELPreconditions {
+		if spec["failurePolicy"] == "Ignore" && r.Validation != nil { // without a value, the rule has an error, and a policy with matchConditions would not match
+			c.unless = and(orYes(c.unless), expr{r.CELPreconditions[i].Expression, bindsTernary})
+			continue
+		}
 		conditions = append(conditions, document(&r.CELPreconditions[i]))
 	}
 	if raw, ok := c.decode(r.Preconditions, c.path+".preconditions"); ok && raw != nil {
 		if e := c.conditions(raw, c.path+".preconditions"); strings.Contains(e.text, subject) {
-			c.unless = e // conditions of policies cannot read variables
+			c.unless = and(orYes(c.unless), e) // conditions of policies cannot read variables
 		} else {
 			conditions = addCondition(conditions, "preconditions", e)
 		}
@@ -105,7 +103,7 @@ func (c *converter) selected(matched []filter, all bool, subject expr, operation
 	several := len(matched) > 1
 	var parts []expr
 	for _, f := range matched {
-		parts = append(parts, c.filter(f, subject, several || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations)))
+		parts = append(parts, c.filter(f, subject, several || slices.ContainsFunc(f.ResourceDescription.Kinds, partialName) || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations)))
 		if s := f.ResourceDescription.NamespaceSelector; s != nil {
 			c.namespaceSelector(s, f.path, several, constraints)
 		}
@@ -149,8 +147,17 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	}
 	if r.Generation != nil && !slices.ContainsFunc(matched, func(f filter) bool { return len(operationsOf(f)) > 0 }) {
 		out = []string{"CREATE", "UPDATE"}
+		if slices.ContainsFunc(matched, func(f filter) bool { return slices.ContainsFunc(f.ResourceDescription.Kinds, connects) }) {
+			out = append(out, "CONNECT")
+		}
 	}
 	return out
+}
+
+// connects reports whether requests for a kind, such as Pod/exec, connect to a resource.
+func connects(kind string) bool {
+	t, err := match.ParseKind(kind)
+	return err == nil && slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, t.Subresource)
 }
 
 // sparesDeletions reports whether the preconditions of a rule never hold for deletions.
@@ -160,9 +167,13 @@ func (c *converter) sparesDeletions(r *kyvernov1.Rule) bool {
 	if m, isMap := raw.(map[string]any); isMap {
 		all, isList = m["all"].([]any)
 	}
+	failed := false // an error of an earlier condition counts for deletions, too
 	return ok && isList && slices.ContainsFunc(all, func(e any) bool {
 		m, _ := e.(map[string]any)
 		key, _ := m["key"].(string)
+		if failed = failed || mayFail(m); failed {
+			return false
+		}
 		if !ofOperation().MatchString(key) {
 			return false
 		}
@@ -258,9 +269,8 @@ func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]s
 	if t.Kind == "*" {
 		return [][3]string{{t.Group, t.Version, sub("*")}}, true
 	}
-	if wildcard.Has(t.Kind) || t.Group != "*" && wildcard.Has(t.Group) {
-		c.refuse(path, fmt.Sprintf("%q is a partial name with wildcards, which resource rules do not support", kind), "name each kind")
-		return nil, false
+	if t.Group != "*" && wildcard.Has(t.Group) || wildcard.Has(t.Kind) { // conditions select the kinds
+		return [][3]string{{"*", "*", sub("*")}}, true
 	}
 	found := c.schemas.Resources(t)
 	if len(found) == 0 {
@@ -307,8 +317,11 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	if d.Selector != nil {
 		parts = append(parts, c.selector(d.Selector, metadata, f.path+".resources.selector"))
 	}
-	if len(f.Roles) > 0 || len(f.ClusterRoles) > 0 {
-		c.refuse(f.path, "CEL cannot read the roles and clusterRoles of the requester", "use subjects")
+	if len(f.Roles) > 0 {
+		parts = append(parts, c.roles(f.Roles, "Role", f.path+".roles"))
+	}
+	if len(f.ClusterRoles) > 0 {
+		parts = append(parts, c.roles(f.ClusterRoles, "ClusterRole", f.path+".clusterRoles"))
 	}
 	if len(f.Subjects) > 0 {
 		parts = append(parts, c.subjects(f))
@@ -336,13 +349,9 @@ func (c *converter) kinds(all []string, path string) expr {
 		if t.Kind == "*" {
 			return yes
 		}
-		if wildcard.Has(t.Kind) {
-			c.refuse(path+".resources.kinds", fmt.Sprintf("%q is a partial name with wildcards, which has no counterpart here", kind), "name each kind")
-			return yes
-		}
-		one := comparison("request.kind.kind == " + text(t.Kind))
+		one := globText(member("request.kind.kind"), t.Kind)
 		if c.deleting { // there is no request
-			one = comparison("object.kind == " + text(t.Kind))
+			one = globText(member("object.kind"), t.Kind)
 			switch {
 			case t.Group == "":
 				one = and(not(comparison("object.apiVersion.contains('/')")), one)
@@ -353,7 +362,7 @@ func (c *converter) kinds(all []string, path string) expr {
 			continue
 		}
 		if t.Group != "*" {
-			one = and(comparison("request.kind.group == "+text(t.Group)), one)
+			one = and(globText(member("request.kind.group"), t.Group), one)
 		}
 		if t.Subresource != "" {
 			one = and(one, comparison("request.?subResource.orValue('') == "+text(t.Subresource)))
@@ -361,6 +370,12 @@ func (c *converter) kinds(all []string, path string) expr {
 		alternatives = append(alternatives, one)
 	}
 	return or(alternatives...)
+}
+
+// partialName reports whether a kind selector has wildcards beside other characters.
+func partialName(kind string) bool {
+	t, err := match.ParseKind(kind)
+	return err == nil && (t.Kind != "*" && wildcard.Has(t.Kind) || t.Group != "*" && wildcard.Has(t.Group))
 }
 
 // anyGlob returns the condition that a text matches one of several names with wildcards.

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,27 +65,34 @@ func (c *converter) patches(merge bool, decoded func() (any, bool), operations, 
 
 // mutateLoop converts a loop: the patches for each element.
 func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string {
-	switch {
-	case len(l.Context) > 0:
-		c.refuse(path+".context", textContext, hintContext)
-		return ""
-	case len(l.ForEachMutation) > 0:
-		c.refuse(path+".foreach", "a nested mutate loop is not converted", "")
-		return ""
-	}
 	all, ok := c.search(strings.TrimSpace(l.List), path+".list")
 	if !ok {
 		return ""
 	}
 	i := c.variable()
-	c.element, c.position = member(all.within(bindsMember)+"["+i+"]"), member(i)
+	around, placed, at, entries := c.element, c.elementPlace, c.position, maps.Clone(c.entries)
+	list := all.expr // a missing list is an error, as in the classic language
+	c.element, c.elementPlace, c.position = member(list.within(bindsMember)+"["+i+"]"), all.itemPlace(), member(i)
+	c.outer = append(c.outer, loop{c.element, c.position})
+	c.context(l.Context, path+".context")
 	merge := l.RawPatchStrategicMerge != nil
-	p := c.patches(merge, func() (any, bool) { return c.decode(l.RawPatchStrategicMerge, path+".patchStrategicMerge") }, l.PatchesJSON6902, path)
+	partial := c.partial
+	c.partial = partial || l.AnyAllConditions != nil || l.Order != nil && *l.Order == kyvernov1.Ascending
+	var p *patching
+	if len(l.ForEachMutation) > 0 {
+		p = &patching{converter: c, when: yes}
+		for n := range l.ForEachMutation {
+			p.operations = append(p.operations, c.mutateLoop(&l.ForEachMutation[n], fmt.Sprintf("%s.foreach[%d]", path, n)))
+		}
+	} else {
+		p = c.patches(merge, func() (any, bool) { return c.decode(l.RawPatchStrategicMerge, path+".patchStrategicMerge") }, l.PatchesJSON6902, path)
+	}
 	if conditions := l.AnyAllConditions; conditions != nil {
 		p.when = and(c.conditions(document(conditions), path+".preconditions"), p.when)
 	}
-	c.element, c.position = expr{}, expr{}
-	order := "lists.range(size(" + all.text + "))"
+	c.element, c.elementPlace, c.position, c.entries, c.partial = around, placed, at, entries, partial
+	c.outer = c.outer[:len(c.outer)-1]
+	order := "lists.range(size(" + list.text + "))"
 	if l.Order != nil && *l.Order == kyvernov1.Descending || l.Order == nil && merge {
 		order += ".reverse()"
 	}

@@ -161,18 +161,26 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 				rest[full] = element[full]
 			}
 		}
-		each := func(condition expr) string {
-			operations := sum(p.mergeMap(rest, inside, below))
+		each := func(condition expr, first bool) string {
+			all := p.mergeMap(rest, inside, below)
+			if first { // the classic patch puts the elements that it names first
+				front := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
+				all = append(all, either(comparison(position+" > 0"), "[JSONPatch{op: 'move', from: "+inside.pathText()+", path: "+front.pathText()+"}]", noOperation))
+			}
+			operations := sum(all)
 			if operations == noOperation {
 				return noOperation
 			}
 			return "lists.range(size(" + place.at.text + ")).map(" + position + ", " + either(condition, operations, noOperation) + ").flatten()"
 		}
 		if conditional {
-			changes = append(changes, each(condition))
+			changes = append(changes, each(condition, false))
 			continue
 		}
-		p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
+		// A loop from the last element to the first puts all of them first, in their order.
+		if p.position != (expr{}) && p.partial || p.position == (expr{}) && len(list) > 1 {
+			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
+		}
 		identity, named := rest[mergeKey]
 		if !named {
 			p.refuse(below, "an element without "+mergeKey+" is merged into no other", "")
@@ -186,7 +194,7 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 		same := func(of expr) expr {
 			return and(of.has(mergeKey), comparison(of.field(mergeKey).within(bindsUnary)+" == "+value.within(bindsUnary)))
 		}
-		changes = append(changes, each(same(inside.at)))
+		changes = append(changes, each(same(inside.at), p.position == (expr{}) && len(list) == 1))
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variable()
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}

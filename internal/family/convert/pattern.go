@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"ephor.invalid/ephor/internal/measure"
 	"ephor.invalid/ephor/internal/pattern"
 	"ephor.invalid/ephor/internal/value"
@@ -45,17 +47,26 @@ func (c *converter) isList() (list, known bool) {
 	if c.inPods() {
 		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
 	}
-	if !c.trail.known || len(kinds) == 0 || c.schemas.Lists == nil {
+	if !c.trail.known {
 		return false, false
 	}
-	for i, k := range kinds {
-		is, ok := c.schemas.Lists(k, c.trail.names)
-		if !ok || i > 0 && is != list {
-			return false, false
-		}
-		list = is
+	t := c.typeAt(kinds, c.trail.names)
+	return t == "list", t != ""
+}
+
+// typeAt returns the type of a field that it has in all kinds; empty if that is not known.
+func (c *converter) typeAt(kinds []schema.GroupVersionKind, names []string) (t string) {
+	if c.schemas.Types == nil {
+		return ""
 	}
-	return list, true
+	for i, k := range kinds {
+		is := c.schemas.Types(k, names)
+		if is == "" || i > 0 && is != t {
+			return ""
+		}
+		t = is
+	}
+	return t
 }
 
 // entry is one key of a map of a pattern.
@@ -307,9 +318,11 @@ func number(at expr, digits string) expr {
 
 func (c *converter) patternText(s string, at expr, path string) expr {
 	switch {
-	case strings.Contains(s, "{{") || strings.Contains(s, "$("):
-		c.refuse(path, "a variable in a pattern may contain operators and wildcards that are known only at evaluation", "write the comparison as a deny condition")
+	case strings.Contains(s, "$("):
+		c.refuse(path, "a reference in a pattern is not converted", "write the comparison as a deny condition")
 		return no
+	case strings.Contains(s, "{{"):
+		return c.patternVariable(s, at, path)
 	case s == "":
 		return comparison(at.text + " == ''")
 	case s == "*":

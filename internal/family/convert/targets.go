@@ -120,7 +120,7 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 	arguments, kept := []string{text(t.APIVersion), text(plural)}, yes
 	if c.policy.Kind != "Policy" {
 		namespace := text("")
-		if t.Namespace != "" && !wildcard.Has(variables().ReplaceAllString(t.Namespace, "")) {
+		if t.Namespace != "" && !wildcard.Has(literals(t.Namespace)) {
 			if namespace, ok = c.place(t.Namespace, path+".namespace"); !ok {
 				return "", false, gvr, false
 			}
@@ -158,7 +158,7 @@ func (c *converter) targetName(name string, at expr, path string) (expr, bool) {
 		return yes, true
 	case !strings.Contains(name, "{{"):
 		return c.anyGlob(at, []string{name}), true
-	case wildcard.Has(variables().ReplaceAllString(name, "")):
+	case wildcard.Has(literals(name)):
 		c.refuse(path, "a wildcard next to a variable is not converted", "")
 		return no, false
 	}

@@ -187,14 +187,14 @@ func (b *builder) compileSpec(spec *policiesv1beta1.ImageValidatingPolicySpec, p
 		at := c.Annotation(&spec.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]")
 		subject.Rule.Annotations = append(subject.Rule.Annotations, at)
 	}
-	celpolicy.CheckActions(c, spec.ValidationActions, path)
 	verifies := c.Calls(celenv.LibraryImageVerify)
 	e.verifyDigest, e.required = on(spec.ValidationConfigurations.VerifyDigest), on(spec.ValidationConfigurations.Required)
 	e.rule = &subject.Rule
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage, rule.OnError = p.Name, RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.VerifiesImages = true
-	rule.Action.Default, rule.Offline.Silent = celpolicy.Actions(spec.ValidationActions), true
+	rule.Offline.Silent = true
+	celpolicy.SetActions(rule, p, c, spec.ValidationActions, path)
 	rule.Shared, rule.Annotates = verifies || e.required, len(subject.Rule.Annotations) > 0
 	rule.Object = reads(c.Object())
 	rule.Eval = e.evaluate

@@ -179,7 +179,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 }
 
 // failures returns the violations of a request.
-func (r *evaluator) failures(c *policy.Call) ([]string, error) {
+func (r *evaluator) failures(c *policy.Call) ([]celrule.Violation, error) {
 	s, y := r.begin(c)
 	switch {
 	case s != nil:

@@ -21,6 +21,7 @@ var places = map[schema.GroupKind][]string{
 	{Group: "apps", Kind: "DaemonSet"}:   {"spec", "template", "spec"},
 	{Group: "apps", Kind: "Deployment"}:  {"spec", "template", "spec"},
 	{Group: "apps", Kind: "ReplicaSet"}:  {"spec", "template", "spec"},
+	{Kind: "ReplicationController"}:      {"spec", "template", "spec"},
 	{Group: "apps", Kind: "StatefulSet"}: {"spec", "template", "spec"},
 	{Group: "batch", Kind: "Job"}:        {"spec", "template", "spec"},
 	{Group: "batch", Kind: "CronJob"}:    {"spec", "jobTemplate", "spec", "template", "spec"},

@@ -118,10 +118,10 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, 
 			subject.Rule.Annotations = append(subject.Rule.Annotations, a)
 		}
 	}
-	celpolicy.CheckActions(c, spec.ValidationActions, path)
 	rule := subject.NewRule(c)
+	celpolicy.SetActions(rule, p, c, spec.ValidationActions, path)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
-	rule.Action.Default = celpolicy.Actions(spec.ValidationActions)
+	rule.AllowExisting = mode == celenv.Kubernetes && celpolicy.AllowsExisting(p.Annotations)
 	rule.Annotates = len(subject.Rule.Annotations) > 0
 	rule.Eval = (&evaluator{rule: &subject.Rule, unlisted: subject.Unlisted, json: mode == celenv.JSON}).evaluate
 	if c.Diags.HasErrors() {

@@ -68,7 +68,7 @@ func (s *Server) list(q *Request, t *table, sel selection, f form) ([]byte, erro
 		start = next.After
 		if next.Version >= 0 {
 			var kept bool
-			if objects, kept = t.at(next.Version); !kept {
+			if objects, kept = t.at(next.Version); !kept || s.options.ShortTokens {
 				gone := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
 				gone.ErrStatus.ListMeta = metav1.ListMeta{Continue: token{Version: -1, After: next.After}.String()}
 				return nil, gone

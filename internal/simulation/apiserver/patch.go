@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
 
@@ -65,7 +66,7 @@ func (s *Server) applied(q *Request, t *table, before *object) (map[string]any, 
 	gvk := t.resource.gvk(q.Version)
 	manager := q.Query.Get("fieldManager")
 	if manager == "" {
-		return nil, apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")})
 	}
 	var intent map[string]any
 	if err := yaml.Unmarshal(q.Body, &intent); err != nil {

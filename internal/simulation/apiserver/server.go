@@ -59,6 +59,8 @@ type Options struct {
 	Defaults func(kind schema.GroupKind, object map[string]any)
 	// Dial opens a connection to a Service, for webhooks. Without it no webhook is called.
 	Dial func(ctx context.Context, namespace, service string, port int) (net.Conn, error)
+	// ShortTokens: the token of a list has expired when the next page is requested.
+	ShortTokens bool
 	// History is the number of events that the server keeps of each kind; 0 for 500.
 	History int
 	// CollectAfter is the time after which the controllers of a cluster act: dependents of deleted owners, and the content of deleted
@@ -73,6 +75,9 @@ type Server struct {
 	Fault func(*Request) Fault
 	// Observed is called after each change that was stored; nil for none. It must not call the server.
 	Observed func(Change)
+	// Flooded is called when a client sends thousands of equal requests within a minute; nil for nothing. Such a client may do so forever
+	// without any time passing.
+	Flooded func(*Request)
 	// Allowed reports whether a client has a right; nil for everything.
 	Allowed func(client, verb string, r schema.GroupResource, namespace string) bool
 

@@ -1,11 +1,13 @@
 package apiserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -123,6 +125,20 @@ func (c *Client) passes(ctx context.Context) error {
 	}
 }
 
+func (c *Client) holds() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held != nil
+}
+
+// lockedElsewhere reports whether this goroutine holds a lock of a library while it asks for discovery: the RESTMapper of controller-runtime is
+// such a library. Goroutines that wait for the lock would stop the virtual time, so such a request fails at once instead of waiting.
+func lockedElsewhere() bool {
+	text := make([]byte, 16<<10)
+	text = text[:runtime.Stack(text, false)]
+	return bytes.Contains(text, []byte("controller-runtime/pkg/client/apiutil")) || bytes.Contains(text, []byte("discovery.fetchGroupVersionResources"))
+}
+
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -160,7 +176,10 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		code = response.StatusCode
 		response.Request = r
 	}
-	s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name, Handled: q.handled})
+	n := s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name, Handled: q.handled})
+	if n == flood && s.Flooded != nil {
+		s.Flooded(q)
+	}
 	return response, err
 }
 
@@ -169,6 +188,9 @@ func (c *Client) pass(q *Request) (*http.Response, Fault, error) {
 	var fault Fault
 	if s.Fault != nil {
 		fault = s.Fault(q)
+	}
+	if q.Resource == "" && (fault.Hang || fault.Delay > 0 || fault.AnswerDelay > 0 || c.holds()) && lockedElsewhere() {
+		return nil, fault, errors.New("net/http: timeout awaiting response headers (simulated)")
 	}
 	if err := c.passes(q.ctx); err != nil {
 		return nil, fault, err
@@ -241,6 +263,9 @@ func (c Call) String() string {
 	return text
 }
 
+// flood is the number of requests of one source within a minute that Server.Flooded reports.
+const flood = 2000
+
 // mostCalls is the number of calls that a trace keeps.
 const mostCalls = 100_000
 
@@ -251,13 +276,13 @@ type Trace struct {
 	rates map[rate]int
 }
 
-// rate counts the lists and watches of one client for one kind within one minute.
+// rate counts the lists and watches of one client for one kind, and its writes of one object, within one minute.
 type rate struct {
 	client, source string
 	minute         int64
 }
 
-func (t *Trace) add(c Call) {
+func (t *Trace) add(c Call) (n int) {
 	c.Request.Body = nil
 	c.Request.client, c.Request.ctx = nil, nil
 	t.mu.Lock()
@@ -265,12 +290,15 @@ func (t *Trace) add(c Call) {
 	if t.rates == nil {
 		t.rates = map[rate]int{}
 	}
-	if q := c.Request; q.Verb == "watch" || q.Verb == "list" && q.Query.Get("continue") == "" {
-		t.rates[rate{q.Client, q.Verb + " " + q.Path, c.At.Unix() / 60}]++
+	if q := c.Request; q.Verb == "watch" || q.Verb == "list" && q.Query.Get("continue") == "" || q.Name != "" && q.Writes() {
+		r := rate{q.Client, q.Verb + " " + q.Path, c.At.Unix() / 60}
+		t.rates[r]++
+		n = t.rates[r]
 	}
 	if len(t.calls) < mostCalls {
 		t.calls = append(t.calls, c)
 	}
+	return n
 }
 
 // Calls returns the requests in the order in which they ended.
@@ -286,7 +314,7 @@ type Rate struct {
 	Requests       int
 }
 
-// Rates returns the rates of lists and of watches: of each client, and each path.
+// Rates returns the rates of lists, of watches and of writes of existing objects: of each client, and each path.
 func (s *Server) Rates() (out []Rate) {
 	s.trace.mu.Lock()
 	defer s.trace.mu.Unlock()

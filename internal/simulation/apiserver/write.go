@@ -156,7 +156,7 @@ func (s *Server) created(q *Request, t *table) (map[string]any, error) {
 func (s *Server) begin(q *Request, t *table, o map[string]any) error {
 	r, m := t.resource, metaOf(o)
 	if textOf(m, "resourceVersion") != "" {
-		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return errors.New("resourceVersion should not be set on objects to be created") // the API server answers 500
 	}
 	if textOf(m, "name") == "" {
 		prefix := textOf(m, "generateName")

@@ -155,7 +155,24 @@ func build(req *policy.Request, w *policy.Work, kind kyvernov2.RequestType, trig
 			},
 		},
 	}
-	return u, nil
+	return u, noteUpdate(u, req, admission)
+}
+
+// noteUpdate notes whether an update changes its object, if the stored request does not show it.
+func noteUpdate(u *kyvernov2.UpdateRequest, req *policy.Request, stored *kyvernov2.AdmissionRequest) error {
+	if req.Operation != policy.Update || req.Subresource != "" {
+		return nil
+	}
+	object, err := req.Object.Whole().Map()
+	if err != nil {
+		return err
+	}
+	old, err := req.OldObject.Map()
+	if err != nil || old == nil || object == nil || !updaterequest.IsSecret(object) && stored.Object.Raw != nil && stored.OldObject.Raw != nil {
+		return err
+	}
+	updaterequest.NoteUpdate(u, old, object)
+	return nil
 }
 
 // admissionOf returns the request in the form of an UpdateRequest.

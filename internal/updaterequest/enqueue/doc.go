@@ -1,7 +1,7 @@
 // Package enqueue stores the work that generate and mutate-existing rules request, as UpdateRequests.
 //
 //	w := enqueue.New(enqueue.Options{API: updaterequest.NewAPI(client), Namespace: "kyverno", Threshold: threshold, …})
-//	go w.Run(ctx)                                   // retries the writes that did not succeed in time
+//	w.Reconcile(ctx)                                // of a row: retries the writes that did not succeed in time
 //	warnings := w.Keep(ctx, request, outcome.Work)  // before the request is answered
 //
 // The name of an UpdateRequest is derived from the policy and the trigger, so writing is idempotent: another request for the same work

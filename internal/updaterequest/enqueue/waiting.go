@@ -3,6 +3,7 @@ package enqueue
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -59,9 +60,8 @@ func (w *Writer) putBack(p plan) bool {
 	}
 	w.waiting[p.object.Name] = x
 	w.bytes += x.bytes
-	select {
-	case w.wake <- struct{}{}:
-	default:
+	if w.Wake != nil {
+		w.Wake()
 	}
 	return true
 }
@@ -79,46 +79,28 @@ func (w *Writer) names() []string {
 	return slices.Concat(out[at:], out[:at])
 }
 
-// Run writes the waiting UpdateRequests until ctx is done, and then for a few more seconds, because no other process can write them.
-func (w *Writer) Run(ctx context.Context) {
-	recount := time.NewTicker(recountEvery)
-	defer recount.Stop()
-	w.recount(ctx) // makes the metric exist from the start
-	pause := firstPause
-	var timer <-chan time.Time
-	for {
-		wake := w.wake
-		if timer == nil && w.Waiting() > 0 {
-			timer = time.After(pause)
-		}
-		if timer != nil {
-			wake = nil // new waiting ones do not speed up the retries after a failure
-		}
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-			defer cancel()
-			w.flush(last)
-			if n := w.Waiting(); n > 0 {
-				w.Log.Error("stopped with work that was not stored", "updateRequests", n)
-			}
-			return
-		case <-wake:
-		case <-recount.C:
-			w.recount(ctx)
-		case <-timer:
-			timer, pause = nil, min(2*pause, longestPause)
-			if w.flush(ctx) {
-				pause = firstPause
-			}
-		}
+// Reconcile writes the waiting UpdateRequests, and returns when to call it again without news.
+func (w *Writer) Reconcile(ctx context.Context) (time.Duration, error) {
+	w.recount(ctx)
+	return recountEvery, w.flush(ctx)
+}
+
+// End waits for the end of ctx, and then writes what waits for a few more seconds, because no other process can write it.
+func (w *Writer) End(ctx context.Context) {
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	err := w.flush(last)
+	if n := w.Waiting(); n > 0 {
+		w.Log.Error("stopped with work that was not stored", "updateRequests", n, "error", err)
 	}
 }
 
-// flush tries to write all waiting UpdateRequests, and reports whether none remains. It stops at the first failure that may concern all of
-// them, and after 16 others; the next flush begins behind those. It drops those that the API server rejects as invalid.
-func (w *Writer) flush(ctx context.Context) (done bool) {
+// flush tries to write all waiting UpdateRequests, and fails if some remain. It stops at the first failure that may concern all of them, and
+// after 16 others; the next flush begins behind those. It drops those that the API server rejects as invalid.
+func (w *Writer) flush(ctx context.Context) error {
 	written, lost, denied := 0, 0, 0
+	var refusal error
 	defer func() {
 		left := w.Waiting()
 		if left == 0 {
@@ -143,16 +125,16 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 			w.tried = name
 			w.mu.Unlock()
 			if denied++; ofOne(err) && denied < maxDenied {
+				refusal = err
 				continue
 			}
-			w.Log.Warn("UpdateRequests are still waiting to be written", "number", w.Waiting(), "error", err)
-			return false
+			return fmt.Errorf("%d UpdateRequests wait to be written: %w", w.Waiting(), err)
 		}
 	}
 	if denied > 0 {
-		w.Log.Warn("UpdateRequests are still waiting to be written", "number", w.Waiting(), "denied", denied)
+		return fmt.Errorf("%d UpdateRequests wait to be written, of which the API server denied %d: %w", w.Waiting(), denied, refusal)
 	}
-	return denied == 0
+	return nil
 }
 
 // retry writes one waiting UpdateRequest. During the write it removes it from the waiting ones, so that a request for the same work waits

@@ -19,9 +19,9 @@ import (
 func TestCountedFromTheStart(t *testing.T) {
 	s := &store{objects: map[string]*kyvernov2.UpdateRequest{"ur-1": {}, "ur-2": {}}}
 	w, _, counts := writer(s, 0)
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	w.Run(ctx)
+	if _, err := w.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if counts.existing != 2 {
 		t.Errorf("at the start: %d", counts.existing)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/event"
@@ -40,6 +39,8 @@ type Options struct {
 	Namespace string
 	// Threshold returns the maximum number of UpdateRequests; 0 or less means no limit.
 	Threshold func() int
+	// Wake makes the row of the Writer call Reconcile, and must not block; nil for nothing.
+	Wake func()
 	// Events report work that was not written in time; nil for none.
 	Events   event.Recorder
 	Observer Observer
@@ -59,8 +60,6 @@ const (
 	fullFor = countFor / 10
 	// recountEvery is the pause between two counts for the metric while nothing is written.
 	recountEvery = 30 * time.Second
-	// firstPause and longestPause are the pauses between two attempts to write.
-	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
 	// shutdownTime is the time for the last writes when the process stops.
 	shutdownTime = 5 * time.Second
 	// maxDenied is the number of failures that concern one UpdateRequest each after which a flush ends.
@@ -80,7 +79,6 @@ func refused(err error) bool {
 // Writer writes UpdateRequests. Its methods are safe for concurrent use.
 type Writer struct {
 	Options
-	wake chan struct{}
 	keys [64]lock.Lock // serialize the writes for a name
 	seed maphash.Seed
 	// failures counts the failures since nothing was waiting.
@@ -105,12 +103,12 @@ type count struct {
 	at time.Time
 }
 
-// New returns a Writer. Its method Run retries failed writes.
+// New returns a Writer. Its method Reconcile retries failed writes.
 func New(o Options) *Writer {
 	if o.Events == nil {
 		o.Events = event.Discard
 	}
-	return &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
+	return &Writer{Options: o, seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
 }
 
 // Keep writes the work of a request before the request is answered. It returns soon after ctx is done. Work that is not written by then
@@ -239,10 +237,7 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 		}
 		next := there.DeepCopy()
 		next.Labels, next.Spec = u.Labels, *u.Spec.DeepCopy()
-		delete(next.Annotations, updaterequest.AnnotationHeld)
-		for k, v := range u.Annotations {
-			metav1.SetMetaDataAnnotation(&next.ObjectMeta, k, v)
-		}
+		updaterequest.ReplaceNotes(next, u)
 		join(there, next)
 		if err = w.API.Update(ctx, next); err == nil {
 			return nil

@@ -361,7 +361,7 @@ func TestFailureWaits(t *testing.T) {
 	if e := events.events[0]; e.Regarding.Name != "quota" || e.Related.Name != "shop" || e.Reason != event.PolicyError || !strings.Contains(e.Note, "its work is delayed") {
 		t.Errorf("%+v", e)
 	}
-	if w.flush(t.Context()) {
+	if w.flush(t.Context()) == nil {
 		t.Error("written though the API server is down")
 	}
 	s.down = nil
@@ -373,7 +373,7 @@ func TestFailureWaits(t *testing.T) {
 	s.down = errors.New("again")
 	w.Keep(t.Context(), request(policy.Create, "u2"), generate(1))
 	s.down = nil
-	if !w.flush(t.Context()) || len(s.objects) != 2 || counts.waiting != 0 {
+	if w.flush(t.Context()) != nil || len(s.objects) != 2 || counts.waiting != 0 {
 		t.Errorf("%d objects, %+v", len(s.objects), counts)
 	}
 }
@@ -409,13 +409,13 @@ func TestThreshold(t *testing.T) {
 	if warnings := w.Keep(t.Context(), request(policy.Create, "u0"), generate(1)); len(warnings) > 0 {
 		t.Errorf("asked again: %q", warnings)
 	}
-	if w.flush(t.Context()) || len(s.objects) != 2 {
+	if w.flush(t.Context()) == nil || len(s.objects) != 2 {
 		t.Error("more than the threshold")
 	}
 	for name := range s.objects {
 		s.delete(name)
 	}
-	if !w.flush(t.Context()) || len(s.objects) != 2 || w.Waiting() != 0 {
+	if w.flush(t.Context()) != nil || len(s.objects) != 2 || w.Waiting() != 0 {
 		t.Errorf("%d objects, %d wait", len(s.objects), w.Waiting())
 	}
 	none, _, _ := writer(s, 0)
@@ -442,7 +442,7 @@ func TestRunWritesAtTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.down = nil
-	w.Run(ctx)
+	w.End(ctx)
 	s.only(t)
 }
 
@@ -563,7 +563,7 @@ func TestDeniedUpdateRequestsDoNotBlock(t *testing.T) {
 	s.down = nil
 	w.API = &denying{store: s, names: w.names()[:bad]}
 	for range 5 {
-		if w.flush(t.Context()) {
+		if w.flush(t.Context()) == nil {
 			t.Error("all are said to be written")
 		}
 	}

@@ -16,39 +16,36 @@ import (
 
 // divide removes the finished triggers from an UpdateRequest that this replica shares with others, and removes the UpdateRequest when no
 // trigger is left. The other replicas notice this change or, if a replica ends, the change of the ring.
-func (x *finisher) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (again time.Duration) {
+func (x *finisher) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (again time.Duration, err error) {
 	for range updaterequest.Attempts {
 		left := slices.DeleteFunc(updaterequest.Rules(&u.Spec), func(r kyvernov2.RuleContext) bool { return p.done[r] })
 		if len(left) == 0 {
 			return x.finish(ctx, u)
 		}
 		if len(left) == len(updaterequest.Rules(&u.Spec)) {
-			return 0
+			return 0, nil
 		}
 		next := u.DeepCopy()
 		next.Spec.RuleContext = left
-		err := x.client.Update(ctx, next)
+		err = x.client.Update(ctx, next)
 		switch {
 		case err == nil:
-			return 0
+			return 0, nil
 		case apierrors.IsNotFound(err):
 			x.forget(u.Name)
-			return 0
+			return 0, nil
 		case !apierrors.IsConflict(err):
-			x.log.Warn("the executed part of an UpdateRequest could not be recorded", "name", u.Name, "error", err)
-			x.observer.Requeued(WorkerName, 1)
-			return x.soon(u.Name, longestError)
-		}
-		if updaterequest.Asked(u) {
-			return x.soon(u.Name, longestLook) // another request may have requested the work again
+			return 0, fmt.Errorf("remove the executed part of UpdateRequest %s: %w", u.Name, err)
+		case updaterequest.Asked(u):
+			return x.soon(u.Name), nil // another request may have requested the work again
 		}
 		fresh := &kyvernov2.UpdateRequest{}
 		if err := x.client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
-			return x.soon(u.Name, longestLook)
+			return x.soon(u.Name), nil
 		}
 		u = fresh
 	}
-	return x.soon(u.Name, longestError)
+	return 0, fmt.Errorf("remove the executed part of UpdateRequest %s: %w", u.Name, err)
 }
 
 // separable reports whether the rules that failed are only some of those in an UpdateRequest without a request, so that they can get an
@@ -60,7 +57,7 @@ func (p *progress) separable(u *kyvernov2.UpdateRequest, failed error) bool {
 // separate moves the rules that failed to an UpdateRequest of their own, which has their status, and removes them and the executed ones from
 // the UpdateRequest. Otherwise the executed rules would be executed again after a restart, and the rules of other replicas would not be
 // executed any more after the last attempt.
-func (x *finisher) separate(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress, failed error) (again time.Duration) {
+func (x *finisher) separate(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress, failed error) (again time.Duration, err error) {
 	next := updaterequest.Part(u, "failed", p.failing)
 	if text := writtenText(u, p); text != "" {
 		next.Annotations = map[string]string{writtenAnnotation: text}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 
@@ -226,16 +225,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 	triggers := origin.Triggers(copies.Proved)
 	t.reads, t.follows = w.read.reads(triggers), object
 	errs := make([]error, len(triggers))
-	slots := make(chan struct{}, parallel)
-	var running sync.WaitGroup
-	for i, trigger := range triggers {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = w.again(ctx, t, trigger)
-		})
-	}
-	running.Wait()
+	updaterequest.Parallel(len(triggers), parallel, func(i int) { errs[i] = w.again(ctx, t, triggers[i]) })
 	var others []kyvernov2.ResourceSpec
 	for i, err := range errs {
 		if other := (elsewhereError{}); errors.As(err, &other) {

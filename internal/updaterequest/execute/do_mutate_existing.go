@@ -31,8 +31,12 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 			if targets++; t.written.has(target) {
 				continue
 			}
-			err := w.apply.mutate(ctx, t, &x.Targets[j])
+			var err error
+			if !t.written.made(target, &x.Targets[j]) {
+				err = w.apply.mutate(ctx, t, &x.Targets[j])
+			}
 			if err != nil {
+				t.written.failed(target, &x.Targets[j], err)
 				errs = append(errs, err)
 			} else {
 				t.written.own[target] = true

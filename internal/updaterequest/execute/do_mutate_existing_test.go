@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -127,4 +128,43 @@ func TestTargetsAreChangedOnce(t *testing.T) {
 			t.Error("the UpdateRequest is left")
 		}
 	})
+}
+
+// A write that was made, and whose answer was lost, is not made again.
+func TestTargetWhoseWriteIsNotAnswered(t *testing.T) {
+	for name, lost := range map[string]error{
+		"a broken connection": errors.New("connection reset by peer"),
+		"a server error":      apierrors.NewInternalError(errors.New("etcd has no leader")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				trigger := configMapOf("n", "there", "u1", triggers)
+				w, _ := newMarked(t, trigger)
+				u := workOf(t, "append", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+				u.Spec.RequestType = kyvernov2.Mutate
+				writes := 0
+				withRequest(t, w, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+					err := c.Update(ctx, o, opts...)
+					if o.GetName() == "target" && err == nil {
+						if writes++; writes == 1 {
+							err = lost
+						}
+					}
+					return err
+				}}, u, trigger, configMapOf("n", "target", "g", nil))
+				program := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{Name: "append", Stage: policy.StageMutateExisting}}}
+				w.Snapshot = func() *catalog.Snapshot { return catalog.NewStatic([]*policy.Program{program}) }
+				w.Eval = appending(t, w, "target")
+				renew(w)
+				run(t, w, u.Name, 5)
+				live := &corev1.ConfigMap{}
+				if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "target"}, live); err != nil {
+					t.Fatal(err)
+				}
+				if live.Data["log"] != "x" {
+					t.Errorf("one request appended %q", live.Data["log"])
+				}
+			})
+		})
+	}
 }

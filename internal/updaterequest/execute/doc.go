@@ -2,11 +2,11 @@
 // result.
 //
 //	worker := execute.NewWorker(execute.WorkerOptions{Client: client, Made: objects, Snapshot: catalog.Snapshot, Root: root, …})
-//	go worker.Run(ctx)                              // in every replica; Share assigns each its part
+//	again, err := worker.Reconcile(ctx, name)       // of a row in every replica; Share assigns each its part
 //
 // A Worker passes each UpdateRequest through four parts, in one direction. do_*.go are its executors, one for each kind of work.
 //
-//	Worker.pass ── one task for each rule and trigger; it locks the key and holds it in the ring
+//	Worker.Reconcile ── one task for each rule and trigger; it locks the key and holds it in the ring
 //	   │
 //	reader    reads the trigger, and makes the request of the evaluation              reader.go reads.go request.go hops.go
 //	   │ policy.Request

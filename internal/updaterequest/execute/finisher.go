@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
-	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/updaterequest"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -35,29 +35,27 @@ type finisher struct {
 }
 
 // finish removes an executed UpdateRequest, unless a request has added work meanwhile.
-func (x *finisher) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration) {
-	err := x.client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
+func (x *finisher) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration, err error) {
+	err = x.client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		x.forget(u.Name)
-		return 0
+		return 0, nil
 	case apierrors.IsConflict(err):
-		return x.soon(u.Name, longestLook)
+		return x.soon(u.Name), nil
 	}
-	x.log.Warn("an executed UpdateRequest could not be removed", "name", u.Name, "error", err)
-	x.observer.Requeued(WorkerName, 1)
-	return x.soon(u.Name, longestError)
+	return 0, fmt.Errorf("remove the executed UpdateRequest %s: %w", u.Name, err)
 }
 
 // failed writes the reason for a failure to the status, and schedules the next attempt. Conflicts with other writers count as a failure only
 // from the sixth attempt in a row on.
-func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
+func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration, err error) {
 	retries := u.Status.RetryCount
 	if u.Status.ObservedGeneration != u.Generation {
 		retries = 0 // the work was requested again
 	}
 	if retries < maxRetries && onlyConflicts(why) && x.conflicts(u.Name) <= updaterequest.Attempts {
-		return x.soon(u.Name, longestLook)
+		return x.soon(u.Name), nil
 	}
 	message := value.Message(strings.ToValidUTF8(why.Error(), ""))
 	next := u.DeepCopy()
@@ -66,27 +64,26 @@ func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why e
 	if retries >= maxRetries || all(why, isHop) {
 		next.Status.State = kyvernov2.Failed
 	}
-	if err := x.client.Status().Update(ctx, next); err != nil {
-		switch {
-		case apierrors.IsNotFound(err):
-			x.forget(u.Name)
-			return 0
-		case apierrors.IsConflict(err):
-			return x.soon(u.Name, longestLook)
-		}
-		x.log.Warn("the status of an UpdateRequest could not be written", "name", u.Name, "error", err)
-		return x.soon(u.Name, longestError)
+	switch err := x.client.Status().Update(ctx, next); {
+	case err == nil:
+	case apierrors.IsNotFound(err):
+		x.forget(u.Name)
+		return 0, nil
+	case apierrors.IsConflict(err):
+		return x.soon(u.Name), nil
+	default:
+		return 0, fmt.Errorf("write the status of UpdateRequest %s: %w", u.Name, err)
 	}
 	if next.Status.State == kyvernov2.Failed {
 		x.forget(u.Name)
 		x.dropOldFailures(ctx, u.Name)
 		x.observer.Dropped(WorkerName)
 		x.log.Error("work failed, no retries left", "name", u.Name, "policy", u.Spec.Policy, "error", why)
-		return 0
+		return 0, nil
 	}
 	x.observer.Requeued(WorkerName, retries+1)
 	x.log.Warn("work failed, will retry", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
-	return min(firstRetry<<min(retries, 10), longestRetry)
+	return min(firstRetry<<min(retries, 10), longestRetry), nil
 }
 
 // dropOldFailures remembers an UpdateRequest without remaining retries, and removes the oldest of these beyond maxFailed.
@@ -103,7 +100,9 @@ func (x *finisher) dropOldFailures(ctx context.Context, name string) {
 		u := &kyvernov2.UpdateRequest{}
 		err := x.client.Get(ctx, client.ObjectKey{Namespace: x.namespace, Name: name}, u)
 		if err == nil && u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
-			x.finish(ctx, u)
+			if _, err := x.finish(ctx, u); err != nil {
+				x.log.Warn("an UpdateRequest that failed could not be removed", "name", name, "error", err)
+			}
 		}
 	}
 }
@@ -125,8 +124,8 @@ func (x *finisher) conflicts(name string) int {
 	return p.conflicts
 }
 
-// soon returns the pause before the next attempt for an UpdateRequest whose state is not changed. It doubles each time, up to the longest.
-func (x *finisher) soon(name string, longest time.Duration) time.Duration {
+// soon returns the pause before the next attempt for an UpdateRequest whose state is not changed. It doubles each time.
+func (x *finisher) soon(name string) time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.progress[name]
@@ -134,7 +133,7 @@ func (x *finisher) soon(name string, longest time.Duration) time.Duration {
 		p = newProgress()
 		x.progress[name] = p
 	}
-	return p.pause(longest)
+	return p.pause(longestLook)
 }
 
 // meanwhile returns a conflict error for a change that the worker noticed itself: the named object was changed or created during the work.
@@ -155,16 +154,13 @@ func all(err error, f func(error) bool) bool {
 	return f(err)
 }
 
-// expire removes an UpdateRequest without remaining retries if it failed long ago or its policy was deleted. It remembers the others.
-func (x *finisher) expire(ctx context.Context, failed []*kyvernov2.UpdateRequest, s *catalog.Snapshot) {
-	slices.SortFunc(failed, func(a, b *kyvernov2.UpdateRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for _, u := range failed {
-		if s.Get(updaterequest.PolicyID(u.Spec.RequestType, u.Spec.Policy)) == nil || x.now().Sub(u.CreationTimestamp.Time) > keepFailed {
-			x.finish(ctx, u)
-		} else {
-			x.dropOldFailures(ctx, u.Name)
-		}
+// expire removes an UpdateRequest without remaining retries if it failed long ago or its policy was deleted. The next sweep checks the others.
+func (x *finisher) expire(ctx context.Context, u *kyvernov2.UpdateRequest, policyExists bool) (again time.Duration, err error) {
+	if !policyExists || x.now().Sub(u.CreationTimestamp.Time) > keepFailed {
+		return x.finish(ctx, u)
 	}
+	x.dropOldFailures(ctx, u.Name)
+	return 0, nil
 }
 
 // progress is the worker's local state of an UpdateRequest.
@@ -176,11 +172,10 @@ type progress struct {
 	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
 	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
-	// executedFor are the versions of objects for which the other rules were executed (task.awaits).
-	executedFor map[kyvernov2.RuleContext]string
 	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
 	recorded map[digest]bool
 	written  map[kyvernov2.RuleContext]map[digest]bool
+	unsure   map[kyvernov2.RuleContext]map[digest]digest // see written
 }
 
 // pause returns the pause before the next look, which doubles each time up to the given one.
@@ -207,7 +202,7 @@ func (x *finisher) progressOf(u *kyvernov2.UpdateRequest) *progress {
 
 func newProgress() *progress {
 	return &progress{
-		done: map[kyvernov2.RuleContext]bool{}, executedFor: map[kyvernov2.RuleContext]string{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{},
+		done: map[kyvernov2.RuleContext]bool{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{}, unsure: map[kyvernov2.RuleContext]map[digest]digest{},
 	}
 }
 

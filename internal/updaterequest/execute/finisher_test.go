@@ -3,11 +3,13 @@ package execute
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,13 +22,28 @@ func newer(o client.Object) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, o.GetName(), errors.New("it is newer"))
 }
 
+// failures is the row of a Worker (package controller) with the number of failures in a row.
+type failures int
+
+// attempt calls Reconcile once, and returns the pause before the next call.
+func (f *failures) attempt(t *testing.T, w *Worker, name string) time.Duration {
+	t.Helper()
+	again, err := w.Reconcile(t.Context(), name)
+	if err == nil {
+		*f = 0
+		return again
+	}
+	*f++
+	return min(200*time.Millisecond<<min(*f-1, 10), 30*time.Second)
+}
+
 // run executes an UpdateRequest until there is no further attempt, and returns the number of attempts and the time they took.
 func run(t *testing.T, w *Worker, name string, most int) (attempts int, took time.Duration) {
 	t.Helper()
-	began := time.Now()
+	began, row := time.Now(), failures(0)
 	for again := time.Nanosecond; again > 0 && attempts < most; attempts++ {
 		time.Sleep(again)
-		again = w.pass(t.Context(), name)
+		again = row.attempt(t, w, name)
 	}
 	return attempts, time.Since(began)
 }
@@ -113,7 +130,7 @@ func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
 					return c.Create(ctx, o, opts...)
 				},
 			}, u, trigger)
-			began := time.Now()
+			began, row := time.Now(), failures(0)
 			for again := time.Nanosecond; again > 0 && time.Since(began) < 20*time.Minute; {
 				if time.Since(began) > 10*time.Minute && away {
 					if calls > 100 {
@@ -122,13 +139,49 @@ func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
 					away, refused = false, false
 				}
 				time.Sleep(again)
-				again = w.pass(t.Context(), u.Name)
+				again = row.attempt(t, w, u.Name)
 			}
 			if _, left := stored(); left || calls < 10 {
 				t.Errorf("%s: after %d calls the UpdateRequest is left: %v", what, calls, left)
 			}
 			if _, left := w.end.progress[u.Name]; left {
 				t.Errorf("%s: there is still a state of the UpdateRequest", what)
+			}
+		})
+	}
+}
+
+// An UpdateRequest that failed is kept for an hour while its policy exists.
+func TestFailedUpdateRequestsExpire(t *testing.T) {
+	for name, c := range map[string]struct {
+		age    time.Duration
+		policy string
+		theirs bool
+		left   bool
+	}{
+		"new":               {age: 20 * time.Minute, policy: "p", left: true},
+		"of another":        {age: 2 * time.Hour, policy: "p", theirs: true, left: true},
+		"old":               {age: 2 * time.Hour, policy: "p"},
+		"of no policy":      {age: time.Minute, policy: "none"},
+		"requested anew":    {age: time.Minute, policy: "p"},
+		"old and requested": {age: 2 * time.Hour, policy: "p"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			trigger := configMapOf("n", "there", "u1", triggers)
+			w, _ := newMarked(t, trigger)
+			u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
+			u.Spec.Policy, u.CreationTimestamp = c.policy, metav1.NewTime(time.Now().Add(-c.age))
+			u.Status = kyvernov2.UpdateRequestStatus{State: kyvernov2.Failed, ObservedGeneration: 1}
+			if strings.Contains(name, "requested") {
+				u.Status.ObservedGeneration = 0
+			}
+			stored := withRequest(t, w, interceptor.Funcs{}, u, trigger)
+			if c.theirs {
+				w.Share = &part{}
+			}
+			again, err := w.Reconcile(t.Context(), u.Name)
+			if _, left := stored(); err != nil || left != c.left || again != 0 {
+				t.Errorf("%s: it is left: %v, and handled again after %s, %v", name, left, again, err)
 			}
 		})
 	}

@@ -126,7 +126,7 @@ func newMarked(t *testing.T, objects ...client.Object) (*Worker, *recordedEvents
 	return NewWorker(WorkerOptions{
 		Client: c, Root: nowhere{},
 		Made: &origin.Objects{
-			Client: c, Keys: func(context.Context, bool) (*seal.Keyring, error) { return ring, nil }, Events: events, Log: log,
+			Client: c, Record: origin.New(origin.Options{Log: log}), Keys: func(context.Context, bool) (*seal.Keyring, error) { return ring, nil }, Events: events, Log: log,
 			Find: func(policy.Target) ([]schema.GroupVersionKind, error) {
 				return nil, errors.New("no kind is in a variable")
 			},
@@ -357,7 +357,6 @@ func TestT2KindsThatAreNotServed(t *testing.T) {
 		}
 		return c.Get(ctx, k, o, opts...)
 	}}, u, there, made)
-	w.Made.Record = origin.New(origin.Options{Log: slog.New(slog.DiscardHandler)})
 	w.Made.Record.Note(origin.Entry{
 		Claim:  mark.Claim{Policy: "p", Rule: "anybody", Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "there", UID: "u1"}},
 		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "other", UID: "o"},

@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"log/slog"
 	"slices"
 	"testing"
 
@@ -37,7 +36,6 @@ func TestT2WhatIsRecordedIsFound(t *testing.T) {
 		"nothing is recorded of either": {labels: claiming("anybody", "n", "u1"), entry: noted("anybody", ""), stays: true},
 	} {
 		w, _ := newMarked(t, configMapOf("n", "any", "d", c.labels))
-		w.Made.Record = origin.New(origin.Options{Log: slog.New(slog.DiscardHandler)})
 		w.Made.Record.Note(c.entry)
 		work := workOf(t, "anybody", trigger, "DELETE", "u", configMapOf("n", "gone", "u1", triggers))
 		work.Spec.RuleContext[0].DeleteDownstream = true
@@ -57,7 +55,6 @@ func TestT2WhatIsRecordedIsFound(t *testing.T) {
 func TestWhatIsMadeIsRecorded(t *testing.T) {
 	there := configMapOf("n", "there", "u1", triggers)
 	w, _ := newMarked(t, there, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")))
-	w.Made.Record = origin.New(origin.Options{Log: slog.New(slog.DiscardHandler)})
 	if err := carry(t, w, workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", there)); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +80,6 @@ func TestRecordKeepsWhatLingers(t *testing.T) {
 		made := configMapOf("n", "any", "d", nil)
 		made.Finalizers = finalizers
 		w, _ := newMarked(t, made)
-		w.Made.Record = origin.New(origin.Options{Log: slog.New(slog.DiscardHandler)})
 		w.Made.Record.Note(origin.Entry{
 			Claim:  mark.Claim{Policy: "p", Rule: "anybody", Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "gone", UID: "u1"}},
 			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "any", UID: "d"},

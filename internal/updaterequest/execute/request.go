@@ -63,48 +63,19 @@ func decode(raw runtime.RawExtension) map[string]any {
 }
 
 // awaits reports whether the task still has to wait until the API server has stored the update of an object, whose live version is given.
-//
-// It may be unknown whether the update has changes, because UpdateRequests do not contain the content of Secrets (updaterequest.WithoutSecrets)
-// or of large objects. Then the task waits for some seconds, is executed, and is executed again if the live version changes within patience.
-// A rule that changes targets is only executed once, because its patches may append to what they find.
+// The API server has not stored it if the live object has the version that the update replaces. An update without changes is never stored.
+// UpdateRequests of earlier releases do not always say whether there are changes; then the task waits as for changes.
 func (t *task) awaits(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	if r.Operation != "UPDATE" || t.waited >= patience {
 		return false
 	}
-	old, object := decode(r.OldObject), decode(r.Object)
-	known := cmp.Or(versionOf(old), versionOf(object)) != ""
-	if (known || old != nil && object != nil) && !unsettled(r, liveVersion) {
-		return false
+	changed, replaces, known := updaterequest.Update(t.u)
+	if !known {
+		old, object := decode(r.OldObject), decode(r.Object)
+		replaces = cmp.Or(updaterequest.Version(old), updaterequest.Version(object))
+		changed = old == nil || object == nil || updaterequest.IsSecret(object) || !value.Equal(old, object)
 	}
-	switch {
-	case old != nil && object != nil && !updaterequest.IsSecret(object), t.waited < secretPatience, t.executedFor == liveVersion:
-		return true
-	case updaterequest.Mutates(t.u.Spec.RequestType):
-		return known
-	}
-	t.executesFor = liveVersion
-	return false
-}
-
-// unsettled reports whether the API server has not stored the update yet, which is so if the live object still has the version that the
-// update replaces. An update without changes is never stored. It returns true if it is unknown whether there are changes.
-func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
-	if r.Operation != "UPDATE" {
-		return false
-	}
-	old, object := decode(r.OldObject), decode(r.Object)
-	replaces := cmp.Or(versionOf(old), versionOf(object))
-	if replaces == "" || replaces != liveVersion {
-		return false
-	}
-	return old == nil || object == nil || updaterequest.IsSecret(object) || !value.Equal(old, object)
-}
-
-// versionOf returns the resourceVersion of an object; empty if it has none.
-func versionOf(object map[string]any) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	version, _ := metadata["resourceVersion"].(string)
-	return version
+	return changed && (replaces == "" || replaces == liveVersion)
 }
 
 // disturbed returns the object of the task's request in its former state. Its identity is taken from the request, not from the content of

@@ -1,8 +1,10 @@
 package execute
 
 import (
+	"context"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +22,17 @@ func withRequest(t *testing.T, w *Worker, calls interceptor.Funcs, u *kyvernov2.
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
+	}
+	create := calls.Create
+	calls.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		o.SetCreationTimestamp(metav1.Now()) // as the API server does
+		if create != nil {
+			return create(ctx, c, o, opts...)
+		}
+		return c.Create(ctx, o, opts...)
+	}
+	if u.CreationTimestamp.IsZero() {
+		u.CreationTimestamp = metav1.Now()
 	}
 	w.Namespace, u.Namespace, u.Name, u.UID, u.Generation = "ephor", "ephor", "ur-1", "ur-1", 1
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(w.Client.RESTMapper()).WithObjects(append(objects, u)...).

@@ -24,17 +24,14 @@ type task struct {
 	waited  time.Duration // the time since the UpdateRequest was first seen
 	// conflicts is the number of earlier attempts that ended in conflicts only.
 	conflicts int
-	// executedFor is the version of an object for which an earlier attempt was executed although the object's update may not have been stored,
-	// and executesFor is that of this attempt; empty for none (awaits).
-	executedFor, executesFor string
-	hops                     int // the number of consecutive writes of our own that led to the task
-	reads                    *reads
-	written                  *written                   // the targets of a mutate rule that earlier attempts have changed
-	sources                  *sourceReads               // the sources that a synchronizing rule reads
-	follows                  *unstructured.Unstructured // the source whose change caused the task
-	made                     bool                       // the generated objects most likely exist already
-	only                     *unstructured.Unstructured // if set, only this object is written: only its labels name the trigger, which is no proof
-	lapsed                   []kyvernov2.RuleContext    // the work that was in progress when this replica lost its key
+	hops      int // the number of consecutive writes of our own that led to the task
+	reads     *reads
+	written   *written                   // the targets of a mutate rule that earlier attempts have changed
+	sources   *sourceReads               // the sources that a synchronizing rule reads
+	follows   *unstructured.Unstructured // the source whose change caused the task
+	made      bool                       // the generated objects most likely exist already
+	only      *unstructured.Unstructured // if set, only this object is written: only its labels name the trigger, which is no proof
+	lapsed    []kyvernov2.RuleContext    // the work that was in progress when this replica lost its key
 }
 
 // notYetError means that the work must wait, and names the reason.
@@ -86,9 +83,6 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 		return err
 	}
 	err := w.entitled(ctx, t, execute)
-	if err == nil && t.executesFor != "" {
-		return notYetError{"the update may not be stored"}
-	}
 	if later := (notYetError{}); errors.As(err, &later) && t.waited > patience {
 		w.Log.Info("the work is dropped: the awaited event did not happen", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
 		return nil

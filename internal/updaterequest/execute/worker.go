@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
@@ -33,9 +32,8 @@ const WorkerName = "background-controller"
 type WorkerObserver interface {
 	// Evaluated is called with the outcome of each evaluation.
 	Evaluated(*policy.Outcome)
-	// Reconciled is called after each pass. Requeued is called after a failed pass, with the number of consecutive
-	// failures. Dropped is called when there will be no further pass.
-	Reconciled(controller string)
+	// Requeued is called after a failed attempt, with the number of consecutive failures. Dropped is called when there will be no further
+	// attempt.
 	Requeued(controller string, failures int)
 	Dropped(controller string)
 }
@@ -66,19 +64,16 @@ type WorkerOptions struct {
 	Reports  Reporter
 	// Share determines which part of the work belongs to this replica; nil for all of it.
 	Share Share
-	// Workers is the number of UpdateRequests that are executed in parallel.
-	Workers int
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Queue makes the row of the Worker call Reconcile for the UpdateRequest of that name. It does not block.
+	Queue func(name string)
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 const (
 	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
 	// stores or rejects the object.
 	patience = 30 * time.Second
-	// secretPatience is how long the work of an update waits at first if UpdateRequests do not contain its content (task.awaits): that of Secrets
-	// and of large objects.
-	secretPatience = 3 * time.Second
 	// policyPatience is how long the work waits for a policy that only another replica has so far, before it looks whether the policy exists.
 	// catalogPatience is how long it then waits for a policy that exists. After an outage, a watch pauses for up to a minute.
 	policyPatience, catalogPatience = 5 * time.Second, 2 * time.Minute
@@ -86,8 +81,6 @@ const (
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
 	// firstLook and longestLook are the shortest and longest pause between two checks of an object for which the work waits.
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
-	// longestError replaces longestLook if an UpdateRequest itself cannot be read or written.
-	longestError = 10 * time.Second
 	// keepFailed is how long a failed UpdateRequest is kept for inspection. It counts towards the threshold.
 	keepFailed = time.Hour
 	// maxFailed is the maximum number of failed UpdateRequests that are kept, so that there is room for new work.
@@ -108,12 +101,9 @@ type Worker struct {
 	apply   *applier
 	end     *finisher
 	report  *reporter
-
-	mu    sync.Mutex
-	queue workqueue.TypedDelayingInterface[string] // nil while the Worker does not run
 }
 
-// NewWorker returns a Worker. It does nothing until Run is called.
+// NewWorker returns a Worker. It does nothing until Reconcile is called.
 func NewWorker(o WorkerOptions) *Worker {
 	if o.Eval == nil {
 		o.Eval = engine.Eval
@@ -142,103 +132,44 @@ func NewWorker(o WorkerOptions) *Worker {
 type unobserved struct{}
 
 func (unobserved) Evaluated(*policy.Outcome) {}
-func (unobserved) Reconciled(string)         {}
 func (unobserved) Requeued(string, int)      {}
 func (unobserved) Dropped(string)            {}
 
-// Add queues the UpdateRequest of that name while the Worker runs, unless its key (KeyOf) belongs to another replica. It does not block.
+// Add queues the UpdateRequest of that name, unless its key (KeyOf) belongs to another replica.
 func (w *Worker) Add(name, key string) {
-	if key != "" && !w.Share.Holds(key) {
-		return // all UpdateRequests are checked again when the Share changes
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.queue != nil {
-		w.queue.Add(name)
+	if key == "" || w.Share.Holds(key) { // all UpdateRequests are queued again when the Share changes
+		w.Queue(name)
 	}
 }
 
 // Forget discards the state of a deleted UpdateRequest.
 func (w *Worker) Forget(name string) { w.end.forget(name) }
 
-// Run executes the existing UpdateRequests, and those that Add queues, until ctx is done.
-func (w *Worker) Run(ctx context.Context) error {
-	queue := workqueue.NewTypedDelayingQueue[string]()
-	w.mu.Lock()
-	w.queue = queue
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		w.queue = nil
-		w.mu.Unlock()
-	}()
-	var running sync.WaitGroup
-	for range max(w.Workers, 1) {
-		running.Go(func() { w.work(ctx, queue) })
+// Reconcile handles the UpdateRequest of that name once, and returns when to handle it again; 0 means not before the next event. With an empty
+// name it queues all UpdateRequests.
+func (w *Worker) Reconcile(ctx context.Context, name string) (again time.Duration, err error) {
+	if name == "" {
+		return sweepEvery, w.sweep(ctx)
 	}
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
-	changed := w.Share.Changed()
-	err := w.sweep(ctx)
-	var again <-chan time.Time
-	for err == nil && ctx.Err() == nil {
-		look := w.look
-		select {
-		case <-ctx.Done():
-			continue
-		case <-changed:
-			changed = w.Share.Changed()
-		case <-again:
-		case <-sweep.C:
-			look = w.sweep
-		}
-		again = nil
-		if err := look(ctx); err != nil && ctx.Err() == nil {
-			w.Log.Warn("UpdateRequests could not be listed", "error", err)
-			again = time.After(longestLook)
-		}
-	}
-	queue.ShutDown()
-	running.Wait()
-	return err
-}
-
-func (w *Worker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[string]) {
-	for {
-		name, shutdown := queue.Get()
-		if shutdown {
-			return
-		}
-		if ctx.Err() == nil {
-			if again := w.pass(ctx, name); again > 0 {
-				queue.AddAfter(name, again)
-			}
-		}
-		queue.Done(name)
-	}
-}
-
-// pass handles one UpdateRequest once, and returns when to handle it again; 0 means not before the next event.
-func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
-	defer w.Observer.Reconciled(WorkerName)
 	u := &kyvernov2.UpdateRequest{}
-	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
+	err = w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
 	switch {
 	case apierrors.IsNotFound(err):
 		w.end.forget(name)
-		return 0
+		return 0, nil
 	case err != nil:
-		w.Log.Warn("an UpdateRequest could not be read", "name", name, "error", err)
-		w.Observer.Requeued(WorkerName, 1)
-		return w.end.soon(name, longestError)
+		return 0, fmt.Errorf("read UpdateRequest %s: %w", name, err)
 	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
-		return 0
+		return 0, nil
 	case updaterequest.KeyOfRules(u) != "" && !w.ours(u):
-		return 0 // another replica holds its key
+		return 0, nil // another replica holds its key
 	case u.Status.State == kyvernov2.Completed:
 		return w.end.finish(ctx, u)
 	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
-		return 0
+		if !w.ours(u) {
+			return 0, nil
+		}
+		return w.end.expire(ctx, u, w.Snapshot().Get(updaterequest.PolicyID(u.Spec.RequestType, u.Spec.Policy)) != nil)
 	}
 	p := w.end.progressOf(u)
 	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
@@ -247,13 +178,13 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return firstRetry // another replica continues
+		return 0, ctx.Err() // another replica continues
 	case failed != nil && p.separable(u, failed):
 		return w.end.separate(ctx, u, p, failed)
 	case failed != nil:
 		return w.end.failed(ctx, u, failed)
 	case waiting:
-		return p.pause(max(longestLook, w.Now().Sub(p.since)/4))
+		return p.pause(max(longestLook, w.Now().Sub(p.since)/4)), nil
 	case elsewhere:
 		return w.end.divide(ctx, u, p)
 	}
@@ -265,29 +196,26 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (waiting, elsewhere bool, failed error) {
 	todo := updaterequest.Rules(&u.Spec)
 	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))
-	slots := make(chan struct{}, parallel)
-	var running sync.WaitGroup
 	waited, hops := w.Now().Sub(p.since), w.read.hops(u)
 	triggers := make([]kyvernov2.ResourceSpec, len(todo))
 	for i := range todo {
 		triggers[i] = todo[i].Trigger
 	}
 	reads, mutates := w.read.reads(triggers), updaterequest.Mutates(u.Spec.RequestType)
-	for i := range todo {
-		if p.done[todo[i]] {
+	for i, r := range todo {
+		if p.done[r] {
 			continue
 		}
-		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, conflicts: p.conflicts, executedFor: p.executedFor[todo[i]], hops: hops}
+		tasks[i] = &task{u: u, RuleContext: r, reads: reads, waited: waited, conflicts: p.conflicts, hops: hops}
 		if mutates {
-			tasks[i].written = p.writtenBy(u, todo[i])
+			tasks[i].written = p.writtenBy(u, r)
 		}
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = w.one(ctx, tasks[i])
-		})
 	}
-	running.Wait()
+	updaterequest.Parallel(len(todo), parallel, func(i int) {
+		if tasks[i] != nil {
+			errs[i] = w.one(ctx, tasks[i])
+		}
+	})
 	var failures []error
 	var lapsed []kyvernov2.RuleContext
 	p.failing = nil
@@ -298,9 +226,6 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 			p.done[todo[i]] = true
 		case all(err, isNotYet):
 			waiting = true
-			if v := tasks[i].executesFor; v != "" {
-				p.executedFor[todo[i]] = v
-			}
 		case errors.As(err, &other):
 			elsewhere = true
 		default:
@@ -322,27 +247,11 @@ func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
 	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
 }
 
-// look queues all UpdateRequests in which this replica may have a share.
-func (w *Worker) look(ctx context.Context) error {
-	return updaterequest.Each(ctx, w.Client, updaterequest.MetadataOf(kyvernov2.GroupVersion.WithKind("UpdateRequest")), &client.ListOptions{Namespace: w.Namespace},
-		func(o *metav1.PartialObjectMetadata) bool {
-			w.Add(o.Name, updaterequest.KeyOf(o))
-			return true
-		})
-}
-
-// sweep queues all existing UpdateRequests, and removes those of this replica that failed long ago or whose policy was deleted.
+// sweep queues all UpdateRequests in which this replica may have a share.
 func (w *Worker) sweep(ctx context.Context) error {
-	var failed []*kyvernov2.UpdateRequest
-	err := updaterequest.Each(ctx, w.Client, &kyvernov2.UpdateRequestList{}, &client.ListOptions{Namespace: w.Namespace}, func(u *kyvernov2.UpdateRequest) bool {
-		switch {
-		case u.Status.State != kyvernov2.Failed || u.Status.ObservedGeneration != u.Generation:
-			w.Add(u.Name, updaterequest.KeyOfRules(u))
-		case w.ours(u):
-			failed = append(failed, u)
-		}
+	kind := updaterequest.MetadataOf(kyvernov2.GroupVersion.WithKind("UpdateRequest"))
+	return updaterequest.Each(ctx, w.Client, kind, &client.ListOptions{Namespace: w.Namespace}, func(o *metav1.PartialObjectMetadata) bool {
+		w.Add(o.Name, updaterequest.KeyOf(o))
 		return true
 	})
-	w.end.expire(ctx, failed, w.Snapshot())
-	return err
 }

@@ -4,18 +4,22 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // A patch may append to what it finds, so a retry of a rule leaves out the targets that it has already changed for the UpdateRequest. After
@@ -36,8 +40,10 @@ type digest [8]byte
 // written are the targets that a rule has changed for an UpdateRequest: those in the annotation, which are shared, and those of this process.
 type written struct {
 	recorded, own map[digest]bool
-	turns         map[string]int // the targets of the current attempt, since several targets of a rule may select the same object
-	prefix        string
+	// unsure are targets whose write was not answered, with the content that they then have if it was made.
+	unsure map[digest]digest
+	turns  map[string]int // the targets of the current attempt, since several targets of a rule may select the same object
+	prefix string
 }
 
 // next returns the digest of the next target of an attempt.
@@ -51,12 +57,45 @@ func (x *written) next(m *policy.Mutated) digest {
 
 func (x *written) has(d digest) bool { return x.recorded[d] || x.own[d] }
 
+// made reports whether a target has the content of a write that was not answered.
+func (x *written) made(d digest, m *policy.Mutated) bool {
+	content, ok := x.unsure[d]
+	return ok && content == contentOf(m.Before)
+}
+
+// failed keeps what a failed write would have made of a target, if the write may have been made: the answer was lost, or is an error of the
+// server.
+func (x *written) failed(d digest, m *policy.Mutated, err error) {
+	var status apierrors.APIStatus
+	if m.After == nil || errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError {
+		delete(x.unsure, d)
+		return
+	}
+	x.unsure[d] = contentOf(m.After)
+}
+
+// contentOf identifies the content of an object, without what the API server sets.
+func contentOf(object map[string]any) digest {
+	content := maps.Clone(object)
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	for _, field := range []string{"resourceVersion", "managedFields", "generation"} {
+		delete(metadata, field)
+	}
+	content["metadata"] = metadata
+	sum := sha256.Sum256(value.AppendJSON(nil, content))
+	return digest(sum[:len(digest{})])
+}
+
 // writtenBy returns the targets that a rule has changed, for the next attempt, which adds to them. A new request changes all targets again.
 func (p *progress) writtenBy(u *kyvernov2.UpdateRequest, r kyvernov2.RuleContext) *written {
 	if p.written[r] == nil {
 		p.written[r] = map[digest]bool{}
 	}
-	return &written{p.recorded, p.written[r], map[string]int{}, fmt.Sprintf("%q %q", r.Rule, updaterequest.TriggerID(r.Trigger))}
+	if p.unsure[r] == nil {
+		p.unsure[r] = map[digest]digest{}
+	}
+	return &written{p.recorded, p.written[r], p.unsure[r], map[string]int{}, fmt.Sprintf("%q %q", r.Rule, updaterequest.TriggerID(r.Trigger))}
 }
 
 // requestOf returns the generation that identifies the request of an UpdateRequest; 0 if it has none.

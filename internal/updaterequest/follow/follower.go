@@ -94,12 +94,13 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	maps.DeleteFunc(f.handled, func(id catalog.ID, _ handled) bool { return s.Get(id) == nil })
 	maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool {
 		p := s.Get(x.id)
-		return p == nil || p.UID != x.uid || p.Generation != x.generation
+		return p == nil || p.UID != x.uid || p.Generation != x.generation || p.AuditsFirst
 	})
 	next := f.Every
 	for _, p := range s.Programs() {
 		id := catalog.IDOf(p)
 		if !slices.ContainsFunc(p.Rules, followed) {
+			delete(f.handled, id) // a policy that audits first is handled again once it is released
 			continue
 		}
 		last, known := f.handled[id]

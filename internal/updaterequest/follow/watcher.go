@@ -6,19 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
-	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
@@ -28,14 +26,17 @@ import (
 // these objects (Generation.Watched). It creates an UpdateRequest for each change. One replica at a time runs it.
 type Watcher struct {
 	Follower *Follower
-	// Resource lists and watches the metadata of a resource.
-	Resource func(schema.GroupVersionResource) metawatch.Resource
-	// Wake makes the controller call Once again.
+	// Watch returns the function that follows the metadata of a resource until its context is done.
+	Watch func(schema.GroupVersionResource, Handler) func(context.Context)
+	// Want makes these functions run, and ends the others.
+	Want func(map[schema.GroupVersionResource]func(context.Context))
+	// Wake makes the row of the Watcher call Once again.
 	Wake func()
 	Log  *slog.Logger
 
 	mu      sync.Mutex
-	watched map[schema.GroupVersionResource]*watched
+	watched map[schema.GroupVersionResource]func(context.Context)
+	kinds   map[schema.GroupVersionResource]schema.GroupVersionKind
 	pending map[change]pending
 	since   time.Time // of the first pending change
 	// last holds the time at which work was last written for a change, so that two writers that overwrite each other's changes do not use all
@@ -43,15 +44,24 @@ type Watcher struct {
 	last map[change]time.Time
 }
 
+// Handler receives what happens to the objects of a resource. Its functions are called one at a time.
+type Handler struct {
+	// Begin is called before each list, and Listed after it.
+	Begin, Listed func()
+	// Seen is called for each object that is listed, added or changed, and Gone for each that is deleted.
+	Seen func(uid, version string)
+	Gone func(uid string)
+	// Failed is called before each pause that follows a failure.
+	Failed func(err error, pause time.Duration)
+}
+
 // watched is one watched resource.
 type watched struct {
-	gvk  schema.GroupVersionKind
-	stop context.CancelFunc
+	gvk schema.GroupVersionKind
 	// before are the UIDs that were in the record at the start of the current list, and seen are those that were found since.
 	before, seen map[string]bool
 	// failing is set from a failure until the next complete list.
 	failing bool
-	ended   bool
 }
 
 // change identifies an observed object and its work: for a rule and a trigger, or for all copies that a rule made from a source.
@@ -79,7 +89,7 @@ const (
 
 // Once starts and stops watches, and writes the work for observed changes.
 func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
-	if w.reconcile(ctx) {
+	if w.reconcile() {
 		again = retryKinds
 	}
 	w.mu.Lock()
@@ -109,74 +119,62 @@ func (w *Watcher) rule(r origin.Rule) (*policy.Program, *policy.Rule) {
 }
 
 // reconcile starts the necessary watches and stops the others, and reports whether the resource of a kind could not be found. Its watch goes
-// on if there is one. Watches from an earlier term as leader have ended.
-func (w *Watcher) reconcile(ctx context.Context) (unknown bool) {
+// on if there is one.
+func (w *Watcher) reconcile() (unknown bool) {
 	f := w.Follower
 	want := map[schema.GroupVersionResource]schema.GroupVersionKind{}
 	lost := map[schema.GroupVersionKind]bool{}
-	add := func(gvk schema.GroupVersionKind) {
-		m, err := f.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-		if err == nil {
-			want[m.Resource] = gvk
-		} else {
-			lost[gvk] = true
-		}
-	}
 	for _, r := range f.Made.Record.Rules() {
 		if _, rule := w.rule(r); rule == nil {
 			continue
 		}
-		for _, gvk := range f.Made.Record.Kinds(r) {
-			add(gvk)
-		}
-		for _, gvk := range f.Made.Record.Sources(r) {
-			add(gvk)
+		for _, gvk := range append(f.Made.Record.Kinds(r), f.Made.Record.Sources(r)...) {
+			if m, err := f.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
+				want[m.Resource] = gvk
+			} else {
+				lost[gvk] = true
+			}
 		}
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.watched == nil {
-		w.watched, w.pending, w.last = map[schema.GroupVersionResource]*watched{}, map[change]pending{}, map[change]time.Time{}
+		w.watched, w.pending, w.last = map[schema.GroupVersionResource]func(context.Context){}, map[change]pending{}, map[change]time.Time{}
+		w.kinds = map[schema.GroupVersionResource]schema.GroupVersionKind{}
 	}
-	for gvr, x := range w.watched {
-		if _, wanted := want[gvr]; !wanted && !lost[x.gvk] || x.ended {
-			x.stop()
+	for gvr, gvk := range w.kinds {
+		if _, wanted := want[gvr]; !wanted && !lost[gvk] {
 			delete(w.watched, gvr)
+			delete(w.kinds, gvr)
 		}
 	}
 	for gvr, gvk := range want {
-		if w.watched[gvr] != nil {
-			continue
+		if w.watched[gvr] == nil {
+			w.watched[gvr], w.kinds[gvr] = w.Watch(gvr, w.handler(gvr, gvk)), gvk
 		}
-		ctx, stop := context.WithCancel(ctx)
-		x := &watched{gvk: gvk, stop: stop, seen: map[string]bool{}}
-		w.watched[gvr] = x
-		go w.follow(ctx, gvr, x)
 	}
+	watches := maps.Clone(w.watched)
+	w.mu.Unlock()
+	w.Want(watches)
 	return len(lost) > 0
 }
 
-// follow follows one resource until ctx is done.
-func (w *Watcher) follow(ctx context.Context, gvr schema.GroupVersionResource, x *watched) {
-	w.Log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
-	metawatch.Follow(ctx, fromStart{w.Resource(gvr), func() { w.begin(x) }}, metav1.ListOptions{}, metawatch.Handler{
-		Seen:   func(o *metav1.PartialObjectMetadata) { w.see(x, string(o.UID), o.ResourceVersion) },
-		Gone:   func(o *metav1.PartialObjectMetadata) { w.lose(string(o.UID)) },
-		Listed: func(map[types.NamespacedName]bool, string) { w.listed(x) },
-		Failed: func(err error, pause time.Duration) { w.failed(ctx, gvr, x, err, pause) },
-	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	x.ended = true
+// handler returns the handler of one resource.
+func (w *Watcher) handler(gvr schema.GroupVersionResource, gvk schema.GroupVersionKind) Handler {
+	x := &watched{gvk: gvk, seen: map[string]bool{}}
+	return Handler{
+		Begin: func() { w.begin(x) }, Listed: func() { w.listed(x) }, Gone: w.lose,
+		Seen:   func(uid, version string) { w.see(x, uid, version) },
+		Failed: func(err error, pause time.Duration) { w.failed(gvr, x, err, pause) },
+	}
 }
 
 // failed reports that a resource cannot be watched. It reports this once until a list succeeds.
-func (w *Watcher) failed(ctx context.Context, gvr schema.GroupVersionResource, x *watched, err error, pause time.Duration) {
+func (w *Watcher) failed(gvr schema.GroupVersionResource, x *watched, err error, pause time.Duration) {
 	w.mu.Lock()
 	known := x.failing
 	x.failing = true
 	w.mu.Unlock()
-	if known || ctx.Err() != nil {
+	if known {
 		return
 	}
 	w.Log.Warn("generated objects or sources of copies are not watched: changes are undone when their rule is followed again", "resource", gvr.String(), "again", pause, "error", err)
@@ -239,20 +237,6 @@ func (w *Watcher) lose(uid string) {
 	for _, c := range copies {
 		w.wait(change{rule: c.Rule(), source: c.From, uid: uid}, pending{gone: true})
 	}
-}
-
-// fromStart calls began before the first page of each list is read.
-type fromStart struct {
-	metawatch.Resource
-	began func()
-}
-
-// List implements metawatch.Resource.
-func (r fromStart) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	if o.Continue == "" {
-		r.began()
-	}
-	return r.Resource.List(ctx, o)
 }
 
 // begin notes which objects are in the record before a list. An object that is recorded during the list may be created after the list.

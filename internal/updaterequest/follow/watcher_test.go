@@ -7,17 +7,13 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -26,34 +22,35 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
-	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
-// changing is a resource whose objects the test changes.
-type changing struct {
-	mu      sync.Mutex
-	objects []metav1.PartialObjectMetadata
-	events  *watch.FakeWatcher
-	listed  chan struct{}
+// handlers are the handlers of the watched resources, by name.
+type handlers map[string]Handler
+
+// of makes a Watcher watch what the test reports.
+func (h handlers) of(w *Watcher) *Watcher {
+	w.Want = func(map[schema.GroupVersionResource]func(context.Context)) {}
+	w.Watch = func(gvr schema.GroupVersionResource, x Handler) func(context.Context) {
+		h[gvr.Resource] = x
+		return func(context.Context) {}
+	}
+	return w
 }
 
-func (c *changing) List(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &metav1.PartialObjectMetadataList{Items: slices.Clone(c.objects)}, nil
+// list reports a list of objects, each in version 1, and what happens meanwhile.
+func (h handlers) list(resource string, during func(), uids ...string) {
+	h[resource].Begin()
+	for _, uid := range uids {
+		h[resource].Seen(uid, "1")
+	}
+	during()
+	h[resource].Listed()
 }
 
-func (c *changing) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
-	close(c.listed) // a second watch would be a mistake in the test
-	return c.events, nil
-}
-
-func metadataOf(uid, version string) metav1.PartialObjectMetadata {
-	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o-" + uid, UID: types.UID(uid), ResourceVersion: version}}
-}
+func nothing() {}
 
 // rounds calls Once until it has nothing more to do soon.
 func rounds(t *testing.T, ctx context.Context, w *Watcher) {
@@ -114,32 +111,21 @@ func testWatched(t *testing.T) {
 	note("sync", "copy-of-gone", "g", "s2")
 	note("sync", "written-by-us", "h", "")
 
-	maps := &changing{events: watch.NewFake(), listed: make(chan struct{})}
-	for _, uid := range []string{"a", "b", "c", "e", "f", "g", "h", "foreign"} {
-		maps.objects = append(maps.objects, metadataOf(uid, "1"))
-	}
-	secrets := &changing{events: watch.NewFake(), listed: make(chan struct{})}
-	secrets.objects = append(secrets.objects, metadataOf("s", "1"), metadataOf("s2", "1"))
-	w := &Watcher{
-		Follower: follower, Wake: fire, Log: slog.New(slog.DiscardHandler),
-		Resource: func(gvr schema.GroupVersionResource) metawatch.Resource {
-			return map[string]metawatch.Resource{"configmaps": maps, "secrets": secrets}[gvr.Resource]
-		},
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
+	watched := handlers{}
+	w := watched.of(&Watcher{Follower: follower, Wake: fire, Log: slog.New(slog.DiscardHandler)})
+	ctx := t.Context()
 	rounds(t, ctx, w)
-	<-maps.listed
-	<-secrets.listed
-	changed := func(f func(runtime.Object), o metav1.PartialObjectMetadata) { f(&o) }
-	changed(maps.events.Modify, metadataOf("a", "2"))
-	changed(maps.events.Modify, metadataOf("b", "1"))
-	changed(maps.events.Delete, metadataOf("c", "2"))
-	changed(maps.events.Modify, metadataOf("e", "2"))
-	changed(maps.events.Modify, metadataOf("foreign", "2"))
-	changed(maps.events.Modify, metadataOf("h", "2"))
-	changed(secrets.events.Modify, metadataOf("s", "2"))
-	changed(secrets.events.Delete, metadataOf("s2", "2"))
+	maps, secrets := watched["configmaps"], watched["secrets"]
+	watched.list("configmaps", nothing, "a", "b", "c", "e", "f", "g", "h", "foreign")
+	watched.list("secrets", nothing, "s", "s2")
+	maps.Seen("a", "2")
+	maps.Seen("b", "1")
+	maps.Gone("c")
+	maps.Seen("e", "2")
+	maps.Seen("foreign", "2")
+	maps.Seen("h", "2")
+	secrets.Seen("s", "2")
+	secrets.Gone("s2")
 	note("sync", "written-by-us", "h", "") // the version of the write is recorded after the watch has reported it
 	e, _ := record.Object("h")
 	e.Version = "2"
@@ -182,32 +168,18 @@ func testWatched(t *testing.T) {
 	}
 }
 
-// noting is a resource whose first list ends after another replica has generated an object and recorded it.
-type noting struct {
-	*changing
-	during func()
-}
-
-func (n *noting) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	page, err := n.changing.List(ctx, o)
-	n.during()
-	return page, err
-}
-
 // watcherOf returns a Watcher of the ConfigMaps of a policy, and the function that records an object for it.
-func watcherOf(t *testing.T, s *site, maps metawatch.Resource) (w *Watcher, note func(trigger, uid, version string)) {
+func watcherOf(t *testing.T, s *site) (w *Watcher, watched handlers, note func(trigger, uid, version string)) {
 	t.Helper()
 	s.add("sync")
-	watched := *s.policies["sync"].Rules[0].Generation
-	watched.Watched = true
-	s.policies["sync"].Rules[0].Generation = &watched
+	generation := *s.policies["sync"].Rules[0].Generation
+	generation.Watched = true
+	s.policies["sync"].Rules[0].Generation = &generation
 	f := s.follower()
 	wake := make(chan struct{}, 100)
-	w = &Watcher{
-		Follower: f, Wake: func() { wake <- struct{}{} }, Log: slog.New(slog.DiscardHandler),
-		Resource: func(schema.GroupVersionResource) metawatch.Resource { return maps },
-	}
-	return w, func(trigger, uid, version string) {
+	watched = handlers{}
+	w = watched.of(&Watcher{Follower: f, Wake: func() { wake <- struct{}{} }, Log: slog.New(slog.DiscardHandler)})
+	return w, watched, func(trigger, uid, version string) {
 		s.record.Note(origin.Entry{
 			Claim:  mark.Claim{Policy: "sync", Rule: "sync", Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: trigger, UID: trigger}},
 			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "o-" + uid, UID: uid}, Version: version,
@@ -219,16 +191,12 @@ func watcherOf(t *testing.T, s *site, maps metawatch.Resource) (w *Watcher, note
 func TestRecordedDuringAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, interceptor.Funcs{})
-		maps := &noting{changing: &changing{events: watch.NewFake(), listed: make(chan struct{})}}
-		maps.objects = append(maps.objects, metadataOf("old", "1"))
-		w, note := watcherOf(t, s, maps)
+		w, watched, note := watcherOf(t, s)
 		note("kept", "old", "1")
 		note("deleted", "gone", "1")
-		maps.during = func() { note("new", "new", "2") }
-		ctx, stop := context.WithCancel(t.Context())
-		rounds(t, ctx, w)
-		<-maps.listed
-		rounds(t, ctx, w)
+		rounds(t, t.Context(), w)
+		watched.list("configmaps", func() { note("new", "new", "2") }, "old")
+		rounds(t, t.Context(), w)
 		if got, want := s.requests(t), []string{" deleted"}; !slices.Equal(got, want) {
 			t.Errorf("the work is for %q, want %q", got, want)
 		}
@@ -237,8 +205,6 @@ func TestRecordedDuringAList(t *testing.T) {
 				t.Errorf("%s is recorded: %v", uid, known)
 			}
 		}
-		stop()
-		synctest.Wait()
 	})
 }
 
@@ -252,11 +218,11 @@ func TestChangesOfOneTrigger(t *testing.T) {
 		}
 		return c.Create(ctx, o, opts...)
 	}})
-	w, note := watcherOf(t, s, &changing{events: watch.NewFake(), listed: make(chan struct{})})
+	w, _, note := watcherOf(t, s)
 	note("t", "edited", "1")
 	note("t", "ours", "1")
 	note("t", "deleted", "1")
-	w.watched, w.pending, w.last = map[schema.GroupVersionResource]*watched{}, map[change]pending{}, map[change]time.Time{}
+	w.pending, w.last = map[change]pending{}, map[change]time.Time{}
 	x := &watched{seen: map[string]bool{}}
 	w.see(x, "edited", "2")
 	w.lose("deleted")

@@ -1,5 +1,5 @@
 // Package origin knows the origin of generated objects: which rule of which policy generated an object, for which trigger, and from which
-// source. It is the only place that reads and writes what shows an origin.
+// source. The background controller reads and writes what shows an origin only here.
 //
 //	objects := &origin.Objects{Client: c, Keys: keys, Record: origin.New(origin.Options{Client: c, Namespace: "kyverno", Log: log}), …}
 //	objects.Stamp(ctx, planned, program, rule, trigger, nil)  // before the object is written: labels and mark

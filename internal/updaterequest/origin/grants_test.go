@@ -15,7 +15,7 @@ import (
 func TestKindsOf(t *testing.T) {
 	served := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"}}
 	var asked []policy.Target
-	o := &Objects{Find: func(t policy.Target) ([]schema.GroupVersionKind, error) {
+	o := &Objects{Record: New(Options{}), Find: func(t policy.Target) ([]schema.GroupVersionKind, error) {
 		asked = append(asked, t)
 		return served, nil
 	}}

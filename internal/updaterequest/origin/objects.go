@@ -28,7 +28,7 @@ type Objects struct {
 	Client client.Client
 	// Keys are the keys of the marks.
 	Keys Keys
-	// Record is the record of generated objects; nil for none.
+	// Record is the record of generated objects.
 	Record *Record
 	// Find returns the kinds of a kind selector, each in one version.
 	Find   func(policy.Target) ([]schema.GroupVersionKind, error)

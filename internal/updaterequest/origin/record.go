@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,8 +66,7 @@ type Options struct {
 
 // Record is the record of generated objects. Its methods are safe for concurrent use.
 type Record struct {
-	o    Options
-	wake chan struct{}
+	o Options
 
 	mu        sync.Mutex
 	entries   map[string]*Entry // by the UID of the object
@@ -77,6 +77,7 @@ type Record struct {
 	sources   kinds // the kinds of the sources
 	full      bool
 	shards    [Shards]shard
+	since     time.Time // of the first change that is not stored; zero for none
 
 	rules rules
 }
@@ -131,10 +132,10 @@ func (k kinds) of(r Rule) []schema.GroupVersionKind {
 	return out
 }
 
-// New returns an empty Record; Load fills it, Run stores it.
+// New returns an empty Record; Load fills it, Reconcile stores it.
 func New(o Options) *Record {
 	l := &Record{
-		o: o, wake: make(chan struct{}, 1), entries: map[string]*Entry{}, byRule: index[Rule]{}, byTrigger: index[trigger]{}, bySource: index[string]{},
+		o: o, entries: map[string]*Entry{}, byRule: index[Rule]{}, byTrigger: index[trigger]{}, bySource: index[string]{},
 		kinds: kinds{}, sources: kinds{},
 	}
 	for i := range l.shards {
@@ -146,7 +147,7 @@ func New(o Options) *Record {
 // Note records an object that was generated, or that is generated according to its mark. It does not record objects without a UID.
 func (l *Record) Note(e Entry) {
 	uid := e.Object.UID
-	if l == nil || uid == "" {
+	if uid == "" {
 		return
 	}
 	l.mu.Lock()
@@ -171,9 +172,6 @@ func (l *Record) Note(e Entry) {
 
 // Drop removes an object that was deleted, or that no longer belongs to a rule.
 func (l *Record) Drop(uid string) {
-	if l == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.entries[uid] == nil {
@@ -192,11 +190,10 @@ func (l *Record) Forget(r Rule) {
 	}
 }
 
-// changed wakes the goroutines that store and follow the record.
+// changed notes the time of the first change that is not stored.
 func (l *Record) changed() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if l.since.IsZero() {
+		l.since = time.Now()
 	}
 	if l.o.Changed != nil {
 		l.o.Changed()
@@ -240,9 +237,6 @@ func (l *Record) Len() int {
 
 // Object returns the entry of an object.
 func (l *Record) Object(uid string) (e Entry, ok bool) {
-	if l == nil || uid == "" {
-		return e, false
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if have := l.entries[uid]; have != nil {
@@ -267,9 +261,6 @@ func (l *Record) OfSource(uid string) []Entry {
 }
 
 func (l *Record) some(of func() map[string]struct{}) []Entry {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	uids := of()
@@ -283,9 +274,6 @@ func (l *Record) some(of func() map[string]struct{}) []Entry {
 
 // Rules returns the rules that have entries.
 func (l *Record) Rules() []Rule {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]Rule, 0, len(l.byRule))
@@ -297,9 +285,6 @@ func (l *Record) Rules() []Rule {
 
 // Kinds returns the kinds of the objects of a rule.
 func (l *Record) Kinds(r Rule) []schema.GroupVersionKind {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kinds.of(r)
@@ -307,9 +292,6 @@ func (l *Record) Kinds(r Rule) []schema.GroupVersionKind {
 
 // Sources returns the kinds of the sources that a rule copies.
 func (l *Record) Sources(r Rule) []schema.GroupVersionKind {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sources.of(r)

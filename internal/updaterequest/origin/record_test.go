@@ -154,14 +154,17 @@ func TestSizeOfTheRecord(t *testing.T) {
 	}
 }
 
-// The nil Record records nothing.
-func TestNoRecord(t *testing.T) {
-	var l *Record
-	l.Note(entry("p", "r", "x", "u"))
-	l.Drop("u")
-	l.Forget(Rule{})
-	if _, ok := l.Object("u"); ok || l.OfRule(Rule{}) != nil || l.Rules() != nil || l.Kinds(Rule{}) != nil {
-		t.Error("it recorded something")
+// What was generated until the end is stored at the end.
+func TestRecordIsStoredAtTheEnd(t *testing.T) {
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	l := open(t, c)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.End(ctx); close(ended) }()
+	l.Note(entry("p", "r", "x", "late"))
+	stop()
+	<-ended
+	if n := open(t, c).Len(); n != 1 {
+		t.Errorf("%d entries are stored", n)
 	}
-	New(Options{Log: slog.New(slog.DiscardHandler)}).Stored(context.Background(), "another", "1")
 }

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"ephor.invalid/ephor/internal/controller"
 )
 
 // closed is a cluster in which the record can be written while open is set.
@@ -137,8 +139,9 @@ func TestRefusedWritesPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClosed()
 		ctx, stop := context.WithCancel(t.Context())
-		l := New(Options{Client: c, Namespace: "ephor", Log: slog.New(slog.DiscardHandler)})
-		go l.Run(ctx)
+		changed, log := &controller.Signal{}, slog.New(slog.DiscardHandler)
+		l := New(Options{Client: c, Namespace: "ephor", Changed: changed.Fire, Log: log})
+		go controller.RunRows(ctx, []controller.Row{{Name: "record", Sources: []controller.Source{changed}, Reconcile: controller.Singleton(l.Reconcile)}}, log, nil)
 		for i := range 600 {
 			l.Note(entry("p", "r", "x", fmt.Sprint(i)))
 			time.Sleep(time.Second)

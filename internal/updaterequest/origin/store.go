@@ -41,8 +41,8 @@ const (
 	maxStored, maxContent = 900 << 10, 64 << 20
 	// settleTime is how long changes are collected before they are stored.
 	settleTime = time.Second
-	// retryTime is the pause after a failure.
-	retryTime = 10 * time.Second
+	// lastTime limits the last write of a process.
+	lastTime = 5 * time.Second
 	// refusedTime is the pause after a shard could not be stored for a reason that an administrator has to remove.
 	refusedTime = 5 * time.Minute
 )
@@ -181,50 +181,35 @@ func (l *Record) Stored(ctx context.Context, name, version string) {
 	}
 }
 
-// Run stores changes until ctx is done, and then once more.
-func (l *Record) Run(ctx context.Context) {
+// Reconcile stores changes that are some time old, and returns when to call it again without a change.
+func (l *Record) Reconcile(ctx context.Context) (again time.Duration, err error) {
 	if l.o.Client == nil {
-		<-ctx.Done()
-		return
+		return 0, nil
 	}
-	for {
-		pause := settleTime
-		var again <-chan time.Time
-		if l.refuses() {
-			again = time.After(refusedTime)
-		}
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryTime/2)
-			defer cancel()
-			if err := l.Store(last); err != nil {
-				l.o.Log.Warn("the record of generated objects is incomplete: missing objects are recorded again by their marks", "error", err)
-			}
-			return
-		case <-l.wake:
-		case <-again:
-		}
-		for {
-			wait(ctx, pause)
-			if ctx.Err() != nil {
-				break
-			}
-			err := l.store(ctx, false)
-			if err == nil {
-				break
-			}
-			l.o.Log.Warn("the record of generated objects could not be written, will retry", "in", retryTime, "error", err)
-			pause = retryTime
-		}
+	l.mu.Lock()
+	early := time.Until(l.since.Add(settleTime))
+	if !l.since.IsZero() && early > 0 {
+		l.mu.Unlock()
+		return early, nil
 	}
+	l.since = time.Time{}
+	l.mu.Unlock()
+	if err := l.store(ctx, false); err != nil {
+		return 0, fmt.Errorf("store the record of generated objects: %w", err)
+	}
+	if l.refuses() {
+		return refusedTime, nil
+	}
+	return 0, nil
 }
 
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+// End waits for the end of ctx and then stores what is left, after everything that generates objects has ended.
+func (l *Record) End(ctx context.Context) {
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
+	if err := l.Store(last); err != nil {
+		l.o.Log.Warn("the record of generated objects is incomplete: missing objects are recorded again by their marks", "error", err)
 	}
 }
 
@@ -233,6 +218,9 @@ func (l *Record) Store(ctx context.Context) error { return l.store(ctx, true) }
 
 // store stores pending changes. Unless all is set, it leaves out shards that were recently refused.
 func (l *Record) store(ctx context.Context, all bool) error {
+	if l.o.Client == nil {
+		return nil
+	}
 	var errs []error
 	for i := range Shards {
 		l.mu.Lock()

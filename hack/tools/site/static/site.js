@@ -37,8 +37,15 @@
     return word.length > 2 && text.includes(word) ? 1 : 0;
   };
 
+  // about returns the share of a title's words that are asked for.
+  const about = (title, words) => {
+    const own = title.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter((word) => word && !fillers.has(word));
+    return own.filter((word) => words.some((asked) => forms(asked).includes(word))).length / Math.max(1, own.length);
+  };
+
   // ranked returns the matching entries, best first. Words that occur in few sections count more, a hit in a name counts more than one in a text, and one in a
-  // short text more than one in a long text. A section that lacks words counts less, and not at all if it lacks most of them.
+  // short text more than one in a long text. A section that lacks words counts less, and not at all if it lacks most of them. A title
+  // with few other words counts a little more.
   const ranked = (index, words) => {
     const usual = index.reduce((sum, entry) => sum + entry.x.length, 0) / index.length;
     const hits = index.map((entry) => {
@@ -53,7 +60,8 @@
     const all = telling.reduce((sum, weight) => sum + weight, 0) || 1;
     return index.map((entry, n) => {
       const found = telling.reduce((sum, weight, i) => sum + (hits[n][i] ? weight : 0), 0) / all;
-      const points = telling.reduce((sum, weight, i) => sum + weight * hits[n][i], 0) * found * found;
+      let points = telling.reduce((sum, weight, i) => sum + weight * hits[n][i], 0) * found * found;
+      points *= 1 + 0.1 * about(entry.t, words);
       return [found < 0.4 ? 0 : /^(reference\/definitions|contributing)\//.test(entry.u) ? points / 2 : points, entry];
     }).filter(([points]) => points).sort((a, b) => b[0] - a[0]);
   };

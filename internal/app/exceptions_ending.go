@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/event"
+)
+
+// exceptionStates counts the exceptions of a snapshot, and those that are pending, by their state, for metrics.
+func exceptionStates(s *catalog.Snapshot, pending int) map[string]int {
+	out := map[string]int{"in_force": 0, "ends_soon": 0, "pending": pending}
+	for _, e := range s.Exceptions() {
+		if e.EndsSoon {
+			out["ends_soon"]++
+		} else {
+			out["in_force"]++
+		}
+	}
+	return out
+}
+
+// exceptionsEnding returns the row that writes an event about each exception that ends soon, once in the life of a leader.
+func (p *process) exceptionsEnding() controller.Row {
+	type end struct {
+		uid string
+		at  time.Time
+	}
+	noted := map[end]bool{}
+	once := func(context.Context) (time.Duration, error) {
+		ending := map[end]bool{}
+		for _, e := range p.catalog.Snapshot().Exceptions() {
+			key := end{e.UID, e.Expires}
+			if !e.EndsSoon {
+				continue
+			}
+			if ending[key] = true; noted[key] {
+				continue
+			}
+			p.events.Record(event.Event{
+				Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionEnding", Action: event.None, Controller: event.AdmissionController,
+				Note: "the exception ends at " + e.Expires.UTC().Format(time.RFC3339) + "; after that its objects are not exempt",
+			})
+		}
+		for _, e := range p.exceptions.Pending() {
+			if key := (end{uid: "pending " + e.UID}); !noted[key] && results.HasApproval(e.Object) {
+				p.events.Record(event.Event{
+					Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController,
+					Note: "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again",
+				})
+				ending[key] = true
+			} else if noted[key] {
+				ending[key] = true
+			}
+		}
+		noted = ending
+		return time.Minute, nil
+	}
+	return controller.Row{Name: "exceptions-ending", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(once)}
+}

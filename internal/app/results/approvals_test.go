@@ -1,0 +1,112 @@
+package results
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/policy"
+)
+
+func stored(name, policyName string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kyverno.io/v2", "kind": "PolicyException",
+		"metadata": map[string]any{"name": name, "namespace": "n", "uid": "uid-" + name, "generation": int64(1)},
+		"spec":     map[string]any{"exceptions": []any{map[string]any{"policyName": policyName, "ruleNames": []any{"r"}}}},
+	}}
+}
+
+// An approval is written once the exception is stored as it was approved. A copy of it, or of the exception, proves nothing. After a rotation
+// it is sealed again.
+func TestApprovals(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetAPIVersion("kyverno.io/v2")
+	kind.SetKind("PolicyException")
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kind).Build()
+	store := &keystore.Store{Client: c, Reader: c, Namespace: "ephor", Name: keystore.Exceptions}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	seals := keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: func() time.Time { return now }}}
+	a := NewApprovals(c, c, seals, slog.New(slog.DiscardHandler))
+	a.now = func() time.Time { return now }
+	approved := Approved(seals)
+	read := func(name string) map[string]any {
+		u := stored(name, "")
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+			t.Fatal(err)
+		}
+		return u.Object
+	}
+	holds := func(what string, object map[string]any, want bool) {
+		t.Helper()
+		if ok, err := approved(object); err != nil || ok != want {
+			t.Errorf("%s: approved %v, %v", what, ok, err)
+		}
+	}
+	round := func() (again time.Duration) {
+		t.Helper()
+		again, err := a.once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+
+	a.Approve(stored("e", "p").Object, "jane")
+	if again := round(); again == 0 {
+		t.Error("the exception is not stored yet, and the approval does not wait for it")
+	}
+	if err := c.Create(t.Context(), stored("e", "other")); err != nil {
+		t.Fatal(err)
+	}
+	round()
+	holds("another content was stored", read("e"), false)
+	changed := &unstructured.Unstructured{Object: read("e")}
+	changed.Object["spec"] = stored("e", "p").Object["spec"]
+	if err := c.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	if again := round(); again != 0 {
+		t.Error("the approval waits although it is written")
+	}
+	holds("as it was approved", read("e"), true)
+
+	copied := stored("copy", "p")
+	copied.Object["status"] = read("e")["status"]
+	holds("a copied approval", copied.Object, false)
+
+	a.Approve(stored("never", "p").Object, "jane")
+	now = now.Add(2 * approvalWait)
+	if again := round(); again != 0 {
+		t.Error("an approval waits for ever")
+	}
+
+	before := read("e")
+	if _, err := store.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	holds("after a rotation", before, true)
+	snapshot := catalog.New()
+	snapshot.SetException(&policy.Exception{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: "n", Name: "e", Object: before})
+	if _, err := a.Renew(snapshot.Snapshot).Reconcile(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	holds("renewed", read("e"), true)
+	if _, _, old := approvalOf(before); old == "" {
+		t.Error("no approval")
+	} else if _, _, proof := approvalOf(read("e")); proof == old {
+		t.Error("the approval is not sealed again")
+	}
+}

@@ -1,0 +1,336 @@
+package convert
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"ephor.invalid/ephor/internal/jmespath"
+)
+
+// calls maps functions to their equivalents in CEL. %1 and %2 stand for the arguments.
+var calls = map[string]struct {
+	arguments int
+	form      string
+	shape     shape
+}{
+	"length":        {1, "size(%1)", numberShape},
+	"to_upper":      {1, "%1.upperAscii()", textShape},
+	"to_lower":      {1, "%1.lowerAscii()", textShape},
+	"starts_with":   {2, "%1.startsWith(%2)", boolShape},
+	"ends_with":     {2, "%1.endsWith(%2)", boolShape},
+	"split":         {2, "%1.split(%2)", listShape},
+	"join":          {2, "%2.join(%1)", textShape},
+	"replace_all":   {3, "%1.replace(%2, %3)", textShape},
+	"replace":       {4, "%1.replace(%2, %3, %4)", textShape},
+	"regex_match":   {2, "%2.matches(%1)", boolShape},
+	"base64_decode": {1, "string(base64.decode(%1))", textShape},
+	"base64_encode": {1, "base64.encode(bytes(%1))", textShape},
+	"equal_fold":    {2, "%1.lowerAscii() == %2.lowerAscii()", boolShape},
+	"parse_yaml":    {1, "yaml.parse(%1)", anyShape},
+	"parse_json":    {1, "json.unmarshal(%1)", anyShape},
+	"sha256":        {1, "hash.sha256(%1)", textShape},
+	"sha1":          {1, "hash.sha1(%1)", textShape},
+	"md5":           {1, "hash.md5(%1)", textShape},
+	"x509_decode":   {1, "x509.decode(%1)", anyShape},
+	"sort":          {1, "%1.sort()", listShape},
+	"reverse":       {1, "%1.reverse()", listShape},
+	"abs":           {1, "math.abs(%1)", numberShape},
+	"ceil":          {1, "math.ceil(double(%1))", numberShape},
+	"floor":         {1, "math.floor(double(%1))", numberShape},
+	"random":        {1, "random.random(%1)", textShape},
+	"time_to_cron":  {1, "time.toCron(timestamp(%1))", textShape},
+	"time_add":      {2, "string(timestamp(%1) + duration(%2))", textShape},
+	"time_utc":      {1, "string(timestamp(%1))", textShape},
+}
+
+// call converts a function.
+func (s *search) call(t *jmespath.Tree, current *term) (term, bool) {
+	name, _ := strconv.Unquote(t.Value)
+	if name == "map" || name == "sort_by" || name == "min_by" || name == "max_by" {
+		return s.byExpression(name, t, current)
+	}
+	var arguments []term
+	safe := yes
+	for i := range t.Children {
+		a, ok := s.tree(&t.Children[i], current)
+		if !ok {
+			return a, false
+		}
+		if name == "to_array" || name == "to_string" || name == "not_null" || name == "type" { // null is an argument, too
+			arguments = append(arguments, a)
+			continue
+		}
+		if a.shape == listShape && a.strict != (expr{}) {
+			a.expr, a.strict = a.strict, expr{}
+		}
+		arguments, safe = append(arguments, a), and(safe, a.sound())
+	}
+	out, ok := s.function(name, arguments)
+	if safe != yes && orYes(out.safe) == yes {
+		out.safe = safe
+	}
+	return out, ok
+}
+
+// function returns the value of a function for these arguments.
+func (s *search) function(name string, a []term) (term, bool) {
+	n := len(a)
+	switch {
+	case name == "contains" && n == 2:
+		return s.contains(a[0], a[1])
+	case name == "keys" && n == 1:
+		x := s.variable()
+		return term{expr: a[0].macro("map", x, member(x)), shape: listShape, strict: a[0].macro("map", x, member(x)), elements: textShape}, true
+	case name == "values" && n == 1:
+		x := s.variable()
+		return term{expr: a[0].macro("map", x, member(a[0].within(bindsMember)+"["+x+"]")), shape: listShape}, true
+	case name == "to_string" && n == 1:
+		return s.toString(a[0]), true
+	case name == "to_array" && n == 1:
+		if a[0].shape == listShape {
+			return term{expr: a[0].expr, shape: listShape, elements: a[0].elements, items: a[0].itemPlace()}, true
+		}
+		return term{expr: elements(a[0].expr), shape: listShape}, true
+	case name == "to_number" && n == 1:
+		if a[0].shape == numberShape {
+			return a[0], true
+		}
+		asText := "string(" + a[0].text + ")"
+		if a[0].shape == textShape {
+			asText = a[0].within(bindsMember)
+		}
+		return term{expr: member("double(" + a[0].text + ")"), shape: numberShape, given: and(a[0].there(), member(asText+".matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$')"))}, true
+	case name == "not_null" && n == 2:
+		if a[0].simple() {
+			return term{expr: member(a[0].optional().text + ".orValue(" + a[1].text + ")"), shape: a[1].shape, maybeList: true}, true
+		}
+		return term{expr: expr{a[0].there().within(bindsOr) + " ? dyn(" + a[0].text + ") : dyn(" + a[1].text + ")", bindsTernary}}, true
+	case name == "label_match" && n == 2:
+		x := s.variable()
+		wanted, labels := a[0].expr, a[1].expr
+		return term{expr: wanted.macro("all", x, and(comparison(x+" in "+labels.within(bindsUnary)), comparison(labels.within(bindsMember)+"["+x+"] == "+wanted.within(bindsMember)+"["+x+"]"))), shape: boolShape}, true
+	case name == "pattern_match" && n == 2 && a[0].shape == textShape && isLiteral(a[0].text):
+		return term{expr: globText(member("string("+a[1].text+")"), literalOf(a[0].text)), shape: boolShape}, true
+	case name == "lookup" && n == 2:
+		x, at := a[0].within(bindsMember), a[1].text
+		return term{expr: member(x + "[" + at + "]"), given: comparison(a[1].within(bindsUnary) + " in " + a[0].within(bindsUnary))}, true
+	case name == "trim_prefix" && n == 2:
+		return term{expr: expr{a[0].within(bindsMember) + ".startsWith(" + a[1].text + ") ? " + a[0].within(bindsMember) + ".substring(size(" + a[1].text + ")) : " + a[0].text, bindsTernary}, shape: textShape}, true
+	case name == "truncate" && n == 2 && a[1].shape == numberShape && wholeNumber().MatchString(a[1].text):
+		return term{expr: expr{"size(" + a[0].text + ") > " + a[1].text + " ? " + a[0].within(bindsMember) + ".substring(0, " + a[1].text + ") : " + a[0].text, bindsTernary}, shape: textShape}, true
+	case (name == "regex_replace_all" || name == "regex_replace_all_literal") && n == 3 && isLiteral(a[2].text):
+		with := literalOf(a[2].text)
+		if strings.Contains(with, `\`) || name == "regex_replace_all_literal" && strings.Contains(with, "$") {
+			break
+		}
+		with = groups.ReplaceAllString(with, `\$1$2`)
+		source := a[1].text
+		if a[1].shape != textShape {
+			source = "string(" + source + ")"
+		}
+		return term{expr: member("regex.replace(" + source + ", " + a[0].text + ", " + text(with) + ")"), shape: textShape}, true
+	case name == "trim" && n == 2 && isLiteral(a[1].text):
+		set := "[" + regexp.QuoteMeta(literalOf(a[1].text)) + "]+"
+		return term{expr: member("regex.replace(" + a[0].text + ", " + text("^"+set+"|"+set+"$") + ", '')"), shape: textShape}, true
+	case (name == "max" || name == "min") && n == 1:
+		return s.extreme(name, a[0])
+	case name == "sum" && n == 1:
+		return s.total(a[0])
+	case (name == "add" || name == "subtract" || name == "multiply" || name == "divide" || name == "modulo") && n == 2:
+		return s.arithmetic(name, a[0], a[1])
+	case strings.HasPrefix(name, "time_"):
+		if out, ok := s.time(name, a); ok {
+			return out, true
+		}
+	}
+	form, known := calls[name]
+	if !known || n != form.arguments {
+		return s.unknown("the function " + name + "()")
+	}
+	out := form.form
+	for i, one := range a {
+		mark := "%" + strconv.Itoa(i+1)
+		written := one.text
+		if strings.Contains(out, mark+".") {
+			written = one.within(bindsMember)
+		}
+		out = strings.ReplaceAll(out, mark, written)
+	}
+	made := term{expr: member(out), shape: form.shape}
+	switch name {
+	case "split":
+		made.elements = textShape
+	case "sort", "reverse":
+		made.elements = a[0].elements
+	case "equal_fold":
+		made.expr = comparison(out)
+	}
+	return made, true
+}
+
+// groups matches references to groups in the replacement of a regular expression.
+var groups = regexp.MustCompile(`\$(?:(\d)|\{(\d)\})`)
+
+// isLiteral reports whether an expression is one literal text.
+func isLiteral(e string) bool {
+	return strings.HasPrefix(e, "'") && strings.HasSuffix(e, "'") && len(e) > 1 && !strings.Contains(strings.ReplaceAll(e[1:len(e)-1], `\'`, ""), "'")
+}
+
+// literalOf returns the text of a literal.
+func literalOf(e string) string {
+	out, err := strconv.Unquote(`"` + strings.NewReplacer(`\'`, `'`, `"`, `\"`).Replace(e[1:len(e)-1]) + `"`)
+	if err != nil {
+		return e[1 : len(e)-1]
+	}
+	return out
+}
+
+// isSplit reports whether an expression is a list of the parts of a text, of which there is at least one.
+func isSplit(e string) bool {
+	i := strings.LastIndex(e, ".split(")
+	return i >= 0 && strings.HasSuffix(e, ")") && !strings.ContainsAny(e[i+len(".split("):len(e)-1], "()")
+}
+
+// contains converts contains() of a text or a list.
+func (s *search) contains(in, part term) (term, bool) {
+	inList := comparison(part.within(bindsUnary) + " in " + in.within(bindsUnary))
+	inText := member(in.within(bindsMember) + ".contains(" + part.text + ")")
+	switch {
+	case in.shape == listShape:
+		return term{expr: inList, shape: boolShape}, true
+	case in.shape == textShape && !in.maybeList:
+		return term{expr: inText, shape: boolShape}, true
+	case part.shape != textShape:
+		inText = and(comparison("type("+part.text+") == string"), inText)
+	}
+	return term{expr: expr{"type(" + in.text + ") == string ? " + inText.within(bindsOr) + " : " + inList.within(bindsOr), bindsTernary}, shape: boolShape}, true
+}
+
+// toString returns the text of a value: JSON, unless it is a text.
+func (s *search) toString(t term) term {
+	out := term{shape: textShape}
+	v := t.value()
+	switch {
+	case t.shape == textShape && !t.maybeList:
+		out.expr = v
+	case t.shape == numberShape || t.shape == boolShape || len(t.keys) > 0 && s.scalar(t):
+		out.expr = member("string(" + v.text + ")")
+	case t.shape == listShape || t.text == "request.userInfo":
+		out.expr = member("json.marshal(" + v.text + ")")
+	default:
+		out.expr = expr{"type(" + v.text + ") == string ? " + v.text + " : json.marshal(" + v.text + ")", bindsTernary}
+	}
+	if there := t.there(); there != yes {
+		out.expr = expr{there.within(bindsOr) + " ? " + out.within(bindsOr) + " : 'null'", bindsTernary}
+	}
+	return out
+}
+
+// scalar reports whether a path ends at a name or another value that is a text or a number in the API.
+func (s *search) scalar(t term) bool {
+	switch t.keys[len(t.keys)-1] {
+	case "name", "namespace", "uid", "image", "runAsUser", "runAsGroup", "port", "replicas", "path", "host":
+		return true
+	}
+	return t.shape == textShape
+}
+
+// byExpression converts the functions that take an expression for each element.
+func (s *search) byExpression(name string, t *jmespath.Tree, current *term) (term, bool) {
+	if len(t.Children) != 2 {
+		return s.unknown("the function " + name + "()")
+	}
+	of, by := &t.Children[0], &t.Children[1]
+	if name == "map" {
+		of, by = by, of
+	}
+	all, ok := s.tree(of, current)
+	if !ok || by.Kind != "ASTExpRef" {
+		return s.unknown("the function " + name + "()")
+	}
+	list := all.list()
+	x := s.variable()
+	one, ok := s.tree(&by.Children[0], &term{expr: member(x), root: member(x), shape: all.elements})
+	if !ok {
+		return one, false
+	}
+	strict := list.value()
+	switch name {
+	case "map":
+		out := s.orNull(one)
+		return term{expr: strict.macro("map", x, out), shape: listShape, elements: one.shape}, true
+	case "sort_by":
+		return term{expr: strict.macro("sortBy", x, one.value()), shape: listShape}, true
+	}
+	at := "[0]"
+	if name == "max_by" {
+		at = "[size(" + strict.text + ") - 1]"
+	}
+	out := member(strict.macro("sortBy", x, one.value()).text + at)
+	return term{expr: out, root: out, given: comparison("size(" + strict.text + ") > 0")}, true
+}
+
+// time converts the functions for points in time, with RFC 3339 layouts.
+func (s *search) time(name string, a []term) (term, bool) {
+	at := func(t term) string { return "timestamp(" + t.text + ")" }
+	switch {
+	case (name == "time_now_utc" || name == "time_now") && len(a) == 0:
+		return term{expr: member("string(time.truncate(time.now(), duration('1s')))"), shape: textShape}, true // without fractions, as in the classic language
+	case name == "time_since" && len(a) == 3 && a[0].text == "''":
+		until := at(a[2])
+		if a[2].text == "''" {
+			until = "time.now()"
+		}
+		return term{expr: expr{until + " - " + at(a[1]), bindsComparison}, shape: durationShape}, true
+	case name == "time_diff" && len(a) == 2:
+		return term{expr: expr{at(a[1]) + " - " + at(a[0]), bindsComparison}, shape: durationShape}, true
+	case (name == "time_after" || name == "time_before") && len(a) == 2:
+		operator := map[string]string{"time_after": " > ", "time_before": " < "}[name]
+		return term{expr: comparison(at(a[0]) + operator + at(a[1])), shape: boolShape}, true
+	case name == "time_between" && len(a) == 3:
+		return term{expr: and(comparison(at(a[0])+" > "+at(a[1])), comparison(at(a[0])+" < "+at(a[2]))), shape: boolShape}, true
+	case name == "time_truncate" && len(a) == 2:
+		return term{expr: member("string(time.truncate(" + at(a[0]) + ", duration(" + a[1].text + ")))"), shape: textShape}, true
+	}
+	return term{}, false
+}
+
+// extreme converts the largest or smallest number of a list.
+func (s *search) extreme(name string, list term) (term, bool) {
+	return term{expr: member("math." + map[string]string{"max": "greatest", "min": "least"}[name] + "(" + numbers(s, list).text + ")"), shape: numberShape}, true
+}
+
+func numbers(s *search, list term) expr {
+	x := s.variable()
+	return list.macro("map", x, member("double("+x+")"))
+}
+
+// total converts the sum of a list of numbers.
+func (s *search) total(list term) (term, bool) {
+	return term{expr: member(numbers(s, list).text + ".sum()"), shape: numberShape}, true
+}
+
+// arithmetic converts the functions for numbers, and the ratio of two quantities.
+func (s *search) arithmetic(name string, a, b term) (term, bool) {
+	operator := map[string]string{"add": " + ", "subtract": " - ", "multiply": " * ", "divide": " / "}[name]
+	number := func(t term) bool { return t.shape == numberShape && !t.maybeList }
+	switch {
+	case operator != "" && number(a) && number(b):
+		return term{expr: expr{"double(" + a.text + ")" + operator + "double(" + b.text + ")", bindsComparison}, shape: numberShape}, true
+	case name == "modulo" && number(a) && number(b):
+		return term{expr: expr{"int(" + a.text + ") % int(" + b.text + ")", bindsComparison}, shape: numberShape}, true
+	case name == "divide" && !number(a) && !number(b):
+		of := func(t term) string { return "quantity(string(" + t.text + ")).asApproximateFloat()" }
+		return term{expr: expr{of(a) + " / " + of(b), bindsComparison}, shape: numberShape}, true
+	case (name == "add" || name == "subtract") && !number(a) && !number(b):
+		of := func(t term) string {
+			if t.shape == quantityShape {
+				return t.within(bindsMember)
+			}
+			return "quantity(string(" + t.text + "))"
+		}
+		return term{expr: member(of(a) + map[string]string{"add": ".add(", "subtract": ".sub("}[name] + of(b) + ")"), shape: quantityShape}, true
+	}
+	return s.unknown("the function " + name + "()")
+}

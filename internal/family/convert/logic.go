@@ -1,0 +1,163 @@
+package convert
+
+import (
+	"strings"
+
+	"ephor.invalid/ephor/internal/jmespath"
+)
+
+// either converts a || b: b where a is missing, false or empty.
+func (s *search) either(t *jmespath.Tree, current *term) (term, bool) {
+	left, ok := s.tree(&t.Children[0], current)
+	if !ok {
+		return left, false
+	}
+	right, ok := s.tree(&t.Children[1], current)
+	if !ok {
+		return right, false
+	}
+	if left.text == "request.operation" { // every request has one, and scans have CREATE
+		return left, true
+	}
+	return s.orElse(left, right)
+}
+
+// orElse returns left || right.
+func (s *search) orElse(left, right term) (term, bool) {
+	if left.shape == listShape && len(left.keys) == 0 && right.text == "[]" {
+		out := term{expr: left.expr, shape: listShape, elements: left.elements, items: left.items, safe: left.safe}
+		if needs := orYes(left.needs); needs != yes {
+			out.expr = member("(" + needs.within(bindsOr) + " ? " + left.within(bindsOr) + " : [])")
+		}
+		return out, true
+	}
+	if strings.Contains(left.root.text, "resource.get(") { // an object that does not exist is an error
+		left = existing(s, left)
+	}
+	out := term{shape: right.shape, maybeList: right.shape != anyShape && left.shape != right.shape, safe: left.safe, elements: left.elements}
+	if left.shape == textShape && right.shape == textShape {
+		out.maybeList = left.maybeList || right.maybeList
+	}
+	if there := right.there(); there != yes {
+		out.given = or(left.truthy(), there)
+	}
+	constant := right.keys == nil && right.root == (expr{}) && right.there() == yes
+	if left.simple() && constant {
+		known := left.shape == textShape || left.shape == boolShape
+		switch right.text {
+		case "''", "[]", "{}", "false", "0":
+			out.expr = member(left.optional().text + ".orValue(" + right.text + ")")
+			return out, true
+		}
+		if right.shape == numberShape {
+			out.expr = member(left.optional().text + ".orValue(" + right.text + ")")
+			return out, true
+		}
+		x := s.variable()
+		kept := "optional.ofNonZeroValue(" + x + ")"
+		if !known { // zero counts as true
+			kept = x + " == 0 ? optional.of(" + x + ") : " + kept
+		}
+		out.expr = member(left.optional().text + ".optFlatMap(" + x + ", " + kept + ").orValue(" + right.text + ")")
+		return out, true
+	}
+	truth := left.truthy()
+	if truth == yes {
+		return left, true
+	}
+	whole := left.value()
+	if left.shape == listShape && len(left.keys) == 0 {
+		whole = left.expr
+	}
+	a, b := whole.within(bindsOr), right.value().within(bindsTernary)
+	if left.shape != right.shape || left.shape == anyShape || left.maybeList {
+		a, b = "dyn("+whole.text+")", "dyn("+right.value().text+")"
+	}
+	out.expr = expr{truth.within(bindsOr) + " ? " + a + " : " + b, bindsTernary}
+	return out, true
+}
+
+// existing returns a path below an object of the cluster, which is an error where the object does not exist.
+func existing(s *search, t term) term {
+	x := s.variable()
+	root := member("[" + t.root.text + "].filter(" + x + ", " + x + " != null)[0]")
+	out := path(root, t.keys...)
+	out.shape, out.needs, out.given, out.safe = t.shape, t.needs, t.given, t.safe
+	return out
+}
+
+// condition converts a boolean expression.
+func (s *search) condition(t *jmespath.Tree, current *term) (expr, bool) {
+	switch t.Kind {
+	case "ASTAndExpression":
+		left, ok := s.condition(&t.Children[0], current)
+		right, also := s.condition(&t.Children[1], current)
+		return and(left, right), ok && also
+	case "ASTOrExpression":
+		left, ok := s.condition(&t.Children[0], current)
+		right, also := s.condition(&t.Children[1], current)
+		return or(left, right), ok && also
+	case "ASTNotExpression":
+		inner, ok := s.condition(&t.Children[0], current)
+		return not(inner), ok
+	case "ASTComparator":
+		return s.comparison(t, current)
+	}
+	v, ok := s.tree(t, current)
+	if !ok {
+		return no, false
+	}
+	return v.truthy(), true
+}
+
+// comparators maps the names of jmespath.Tree to operators.
+var comparators = map[string]string{"tEQ": "==", "tNE": "!=", "tLT": "<", "tLTE": "<=", "tGT": ">", "tGTE": ">="}
+
+// comparison converts a comparison. A missing value is null, which equals only null and is neither less nor greater than any value. Only numbers
+// are less or greater.
+func (s *search) comparison(t *jmespath.Tree, current *term) (expr, bool) {
+	operator, ok := comparators[t.Value]
+	if !ok {
+		s.unknown("the operator " + t.Value)
+		return no, false
+	}
+	left, ok := s.tree(&t.Children[0], current)
+	right, also := s.tree(&t.Children[1], current)
+	if !ok || !also {
+		return no, false
+	}
+	l, r := left.there(), right.there()
+	if operator == "==" || operator == "!=" {
+		same := comparison(left.value().within(bindsUnary) + " == " + right.value().within(bindsUnary))
+		var out expr
+		switch {
+		case r == no: // null
+			out = not(l)
+		case l == no:
+			out = not(r)
+		case l == yes && r == yes:
+			out = same
+		case l == yes || r == yes:
+			out = and(l, r, same)
+		default:
+			out = or(and(l, r, same), and(not(l), not(r)))
+		}
+		if operator == "!=" {
+			if r == yes && l != yes {
+				return or(not(l), not(same)), true
+			}
+			return not(out), true
+		}
+		return out, true
+	}
+	if left.shape == textShape || right.shape == textShape || left.shape == boolShape || right.shape == boolShape || left.shape == listShape || right.shape == listShape {
+		return no, true
+	}
+	all := []expr{l, r}
+	for _, side := range []term{left, right} {
+		if side.shape == anyShape {
+			all = append(all, or(comparison("type("+side.value().text+") == int"), comparison("type("+side.value().text+") == double")))
+		}
+	}
+	return and(append(all, comparison(left.value().within(bindsUnary)+" "+operator+" "+right.value().within(bindsUnary)))...), true
+}
