@@ -24,7 +24,9 @@ import (
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
@@ -57,7 +59,7 @@ type cleanup struct {
 	webhooks  *webhooks.Cleanup
 	discovery *discovery.Discovery
 	servers   *discovery.Servers
-	globals   *globals
+	globals   *globals.Globals
 	server    *admission.Server
 	ring      *ring.Ring
 	standby   controller.Row
@@ -66,7 +68,7 @@ type cleanup struct {
 	scheduled *intake.Policies
 	ttl       *ttl.Manager
 
-	unexempted *results.ExceptionErrors
+	unexempted *status.ExceptionErrors
 	intake     *intake.Kinds
 	filled     atomic.Bool // caches are filled
 }
@@ -145,7 +147,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}
-	c.globals.settle(ctx)
+	c.globals.Settle(ctx)
 	c.filled.Store(true)
 	return nil
 }

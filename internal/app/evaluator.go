@@ -19,6 +19,7 @@ import (
 
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
@@ -68,7 +69,7 @@ type evaluator struct {
 	catalog   *catalog.Catalog
 	settings  *settings.Store
 	policies  *intake.Policies
-	globals   *globals
+	globals   *globals.Globals
 	resources clientdiscovery.ServerResourcesInterface
 	discovery *discovery.Discovery
 	cluster   *cluster
@@ -155,7 +156,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	}); err != nil {
 		return err
 	}
-	v.globals.settle(ctx)
+	v.globals.Settle(ctx)
 	v.filled.Store(true)
 	v.base.observing.ObserveChanges(v.policies)
 	v.log.Info("caches are filled", "policies", len(v.catalog.Snapshot().Programs()))

@@ -56,7 +56,6 @@ func (x *Exceptions) Watches() (all []Watch) {
 			log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
 			take: of.take, drop: of.drop, seen: func() {},
 		}
-		x.followed = append(x.followed, of)
 		if x.Approved != nil {
 			of.objects.same = func(u *unstructured.Unstructured) { // its status may have an approval now
 				if err := of.objects.safely(u, func() error { return of.take(nil, u) }); err != nil {
@@ -64,6 +63,7 @@ func (x *Exceptions) Watches() (all []Watch) {
 				}
 			}
 		}
+		x.followed = append(x.followed, of)
 		all = append(all, Watch{Object: Object(k.GVK()), Resource: k.Resource, Older: k.Versions[1:], Optional: true, Handler: of.objects.handler()})
 	}
 	return all

@@ -48,6 +48,7 @@ type options struct {
 	exceptionsWithinPolicies  bool
 	generateExceptions        bool
 	exceptionTTL              time.Duration
+	request                   *request // of ephor exceptions request; nil for apply
 
 	targets     []string
 	parameters  []string

@@ -309,7 +309,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt
 			if offline.Unsuccessful(r) && !out.violated {
 				out.violated, out.message = true, r.Message
 			}
-			out.denied = out.denied || r.Status == policy.StatusFail && r.Action.Has(policy.Deny)
+			out.denied = out.denied || offline.Unsuccessful(r) && r.Action.Has(policy.Deny)
 		}
 	}
 	if stage == policy.StageMutateExisting {

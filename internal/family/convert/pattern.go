@@ -229,6 +229,9 @@ func (c *converter) patternKey(e entry, at expr, path string) (out verdict) {
 // patternEntry converts a key without an anchor or with the global anchor.
 func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 	has, value := at.has(e.key), at.field(e.key)
+	if isObject(at) && e.key == "spec" && c.typeAt(c.matched, []string{"spec"}) == "map" {
+		has = yes // the API server writes the spec of every object that has one
+	}
 	if e.anchor == "<" {
 		part := c.patternKey(e, value, path)
 		return verdict{yes, and(has, not(and(part.fits, not(part.off))))}
