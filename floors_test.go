@@ -30,7 +30,7 @@ var floors = []struct {
 		"api/...", "config/crds", "config/formats", "charts", "charts/rights",
 	}},
 	{"0 leaves", []string{
-		"internal/value", "internal/seal", "internal/names", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/compilecost", "internal/kinds", "internal/trace", "internal/apipath", "internal/jsonpointer", "internal/world", "internal/world/taped", "internal/wildcard",
+		"internal/value", "internal/seal", "internal/names", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kubeversion", "internal/compilecost", "internal/kinds", "internal/trace", "internal/apipath", "internal/jsonpointer", "internal/world", "internal/world/taped", "internal/wildcard",
 		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/evalenv", "internal/textgen", "internal/certificate", "internal/jmespath",
 		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
 	}},
@@ -45,8 +45,8 @@ var floors = []struct {
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/lock", "internal/listwatch", "internal/controller", "internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
-		"internal/world/live", "internal/world/fixed", "internal/schema", "internal/lint", "internal/ring", "internal/metawatch", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle/firstgc", "internal/lifecycle", "internal/share",
+		"internal/lock", "internal/controller", "internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
+		"internal/world/live", "internal/world/fixed", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle/firstgc", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
 		"internal/catalog",
@@ -59,7 +59,7 @@ var floors = []struct {
 		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact",
 	}},
 	{"8 products", []string{
-		"internal/dashboard", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
+		"internal/dashboard", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/globals", "internal/control/status", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
 		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/impact", "internal/cli/reports", "internal/cli/decisions", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{

@@ -31,6 +31,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/cli"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/family"
@@ -260,7 +261,7 @@ func (s *sketch) scan(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = scanner.Run(ctx) }()
+	go func() { defer close(ended); controller.RunRows(ctx, scanner.Rows(), s.log, nil) }()
 	scanner.Replan()
 	for range 2 {
 		select {

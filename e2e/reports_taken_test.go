@@ -18,6 +18,7 @@ import (
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/devcluster"
 	"ephor.invalid/ephor/internal/ephemeral"
 	"ephor.invalid/ephor/internal/keystore"
@@ -148,13 +149,15 @@ func consume(t *testing.T, ctx context.Context, user string, ahead time.Duration
 		Keys: reportKeys, Doubts: doubts(),
 		Now: func() time.Time { return time.Now().Add(ahead) },
 	})
-	done, known := make(chan struct{}), make(chan struct{})
-	go func() { w.Run(ctx, func() { close(known) }) }()
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		controller.RunRows(ctx, []controller.Row{{Name: "reports", Sources: w.Sources()}, {Name: reports.ConsumerName, Sources: c.Sources()}}, log, nil)
+	}()
 	select {
-	case <-known:
+	case <-w.Ready():
 	case <-time.After(devcluster.Patience()):
 		t.Fatal("the reports are not known")
 	}
-	go func() { c.Run(ctx); close(done) }()
 	return done
 }

@@ -35,7 +35,7 @@ func main() {
 	only := flag.String("only", "", "run only the parts whose name has this text")
 	count := flag.Int("count", 0, "run each test so often; a test that fails is not run again then")
 	flag.Parse()
-	g := &gate{started: time.Now(), output: os.Stdout, count: *count}
+	g := &gate{started: time.Now(), output: os.Stdout, count: *count, check: *check}
 	if err := g.look(); err != nil {
 		fmt.Fprintln(os.Stderr, "make test:", err)
 		os.Exit(1)
@@ -79,6 +79,7 @@ func main() {
 type gate struct {
 	started time.Time
 	race    bool // there is a C compiler, which the race detector needs
+	check   bool // it is a quick try
 	count   int  // how often each test runs; 0 for once, and once more after a failure
 
 	mu     sync.Mutex
@@ -120,7 +121,16 @@ func (g *gate) summary(write bool) {
 	if err != nil {
 		g.failed = append(g.failed, err.Error())
 	}
-	for _, line := range compare(g.times, known) {
+	lines := compare(g.times, known)
+	if g.check { // the rest is about whole runs
+		lines = nil
+		for _, m := range g.times {
+			if strings.HasPrefix(m.name, partPrefix) {
+				lines = append(lines, m.String())
+			}
+		}
+	}
+	for _, line := range lines {
 		fmt.Println(line)
 	}
 	if write {

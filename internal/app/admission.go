@@ -15,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
@@ -26,6 +27,7 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
@@ -101,12 +103,14 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: &controller.Signal{}, policiesChanged: &controller.Signal{},
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
-		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, ForceIgnore: f.forceIgnore,
+		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes, OnlyListed: !f.webhooks.subresources}, Server: b.servers.Version, ForceIgnore: f.forceIgnore,
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
-	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
+	p.servers = b.servers
+	p.servers.Changed(func(kubeversion.Minor) { p.policies.Recompile() })
+	p.exceeded = status.NewExceeded(p.policies, m.GetClient(), log)
 	p.exceptions = exceptionsFor(f.exceptions, p.catalog, p.settings, m, e.namespace)
-	p.approvals = results.NewApprovals(m.GetClient(), m.GetAPIReader(), approvalSeals(m, e.namespace), log)
+	p.approvals = status.NewApprovals(m.GetClient(), m.GetAPIReader(), approvalSeals(m, e.namespace), log)
 	p.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
 	p.paths = serving.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
@@ -119,7 +123,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	if p.events, err = results.NewEvents(cfg, f.events, p.settings, observing.Metrics, log); err != nil {
 		return nil, err
 	}
-	p.unexempted = results.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
+	p.unexempted = status.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
 	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, p.waiting.Fire, log); err != nil {
 		return nil, err
 	}
@@ -167,14 +171,14 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	if err != nil {
 		return nil, err
 	}
-	root, globals, err := lookups{
+	root, entries, err := lookups{
 		namespace: e.namespace, calls: &f.calls, registry: &f.registry, globals: f.globals, rights: m.GetClient(), cluster: p.cluster, events: p.events, log: p.log,
 		seals: imageSeals(m, e.namespace),
 	}.open(ctx, b, m)
 	if err != nil {
 		return nil, err
 	}
-	p.globals = globals
+	p.globals = entries
 	var record func(decision.Review)
 	if p.decisions != nil {
 		record = p.decisions.Put
@@ -192,6 +196,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace, Approval: f.exceptions.approval, Approved: p.approvals.Approve},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
+			Server:     b.servers.Version,
 			Webhooks: func(program *policy.Program) diag.List {
 				return webhookconf.Review(program, p.discovery, p.conditions, !f.webhooks.follow)
 			},

@@ -74,47 +74,15 @@ func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 	return rules.Live
 }
 
-// reportAll keeps the reports current until ctx is done, by scans and with the results of other controllers.
-func (c *reporting) reportAll(ctx context.Context, _ func(string)) error {
-	if c.writer == nil {
-		return c.scanner.Run(ctx)
-	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ready := make(chan struct{})
-	running.Go(func() { c.writer.Run(ctx, func() { close(ready) }) })
+// prune removes the results of deleted rules from reports that no scan updates.
+func (c *reporting) prune(ctx context.Context) (time.Duration, error) {
 	select {
-	case <-ctx.Done():
-		return nil
-	case <-ready:
+	case <-c.writer.Ready():
+	default:
+		return announceEvery, nil
 	}
-	if c.consumer != nil {
-		running.Go(func() { c.consumer.Run(ctx) })
-	}
-	if c.flags.scans() {
-		return c.scanner.Run(ctx)
-	}
-	c.prune(ctx)
-	return nil
-}
-
-// prune removes the results of deleted rules from reports that no scan updates, until ctx is done.
-func (c *reporting) prune(ctx context.Context) {
-	changed, cancel := c.catalog.Subscribe()
-	defer cancel()
 	none := func(schema.GroupKind) bool { return false }
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-		if err := c.writer.Prune(ctx, none, scan.Unscanned(c.catalog.Snapshot()), nil); err != nil && ctx.Err() == nil {
-			c.log.Warn("reports contain results of deleted rules, will retry after the next change of a policy", "error", err)
-		}
-	}
+	return 0, c.writer.Prune(ctx, none, scan.Unscanned(c.catalog.Snapshot()), nil)
 }
 
 const (

@@ -13,6 +13,7 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
@@ -44,9 +45,9 @@ type background struct {
 	sending  *results.Sending
 	record   *record
 	requests *controller.Signal // the names of UpdateRequests
-	exceeded *results.Exceeded
+	exceeded *status.Exceeded
 
-	unexempted *results.ExceptionErrors
+	unexempted *status.ExceptionErrors
 }
 
 // runBackground runs the background controller. It returns when ctx is done and the controller has shut down in order.
@@ -104,8 +105,8 @@ func (c *background) build(ctx context.Context) error {
 	if c.record, err = newRecord(ctx, c.base, c.env.namespace, writer); err != nil {
 		return err
 	}
-	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
-	c.unexempted = results.NewExceptionErrors(c.manager.GetClient(), c.events, event.GenerateController, observing.Metrics, c.log)
+	c.exceeded = status.NewExceeded(c.policies, c.manager.GetClient(), c.log)
+	c.unexempted = status.NewExceptionErrors(c.manager.GetClient(), c.events, event.GenerateController, observing.Metrics, c.log)
 	made := &origin.Objects{Client: writer, Keys: marks.get, Record: c.record.origin, Find: c.kinds, Events: c.events, Log: c.log}
 	stored := updaterequest.StoredIn(writer)
 	c.worker = execute.NewWorker(execute.WorkerOptions{

@@ -17,6 +17,7 @@ import (
 	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/ring"
@@ -65,6 +66,8 @@ func (f *commonFlags) complete(fs *pflag.FlagSet) error {
 type base struct {
 	log       *slog.Logger
 	observing *telemetry.Telemetry
+	// servers follows the versions of the API servers.
+	servers *discovery.Servers
 	// cfg is the configuration for requests to the API server; policyConfig is the one for lookups of policies.
 	cfg, policyConfig *rest.Config
 	// metadataConfig is the configuration for following the metadata of objects; workConfig is the one for objects that work evaluates and
@@ -128,5 +131,10 @@ func (b *base) connect(ctx context.Context, f *commonFlags, e env, process strin
 	b.cfg = b.observing.Wrap(cfg, observe.KubeClient)
 	b.metadataConfig = b.observing.Wrap(cfg, observe.MetadataClient)
 	b.workConfig = b.observing.Wrap(cfg, observe.WorkClient)
+	if b.servers, err = newServers(b.cfg, e.namespace, b.log); err != nil {
+		return err
+	}
+	b.servers.Begin(ctx) // before the first policy is compiled
+	go b.servers.Run(ctx)
 	return nil
 }

@@ -24,7 +24,9 @@ import (
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
@@ -32,6 +34,7 @@ import (
 	"ephor.invalid/ephor/internal/failopen"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/ttl"
@@ -55,7 +58,8 @@ type cleanup struct {
 	observing *telemetry.Telemetry
 	webhooks  *webhooks.Cleanup
 	discovery *discovery.Discovery
-	globals   *globals
+	servers   *discovery.Servers
+	globals   *globals.Globals
 	server    *admission.Server
 	ring      *ring.Ring
 	standby   controller.Row
@@ -64,7 +68,7 @@ type cleanup struct {
 	scheduled *intake.Policies
 	ttl       *ttl.Manager
 
-	unexempted *results.ExceptionErrors
+	unexempted *status.ExceptionErrors
 	intake     *intake.Kinds
 	filled     atomic.Bool // caches are filled
 }
@@ -86,7 +90,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
+	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing, servers: b.servers}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
 	c.certs = serving.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
 	// The cleanup controller does not check client certificates, so its paths are secret unless the operator disables that.
@@ -128,7 +132,8 @@ func (c *cleanup) configured(s *settings.Settings) {
 
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
-	c.scheduled = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
+	c.scheduled = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Server: c.servers.Version, Sink: c.policies, Log: c.log})
+	c.servers.Changed(func(kubeversion.Minor) { c.scheduled.Recompile() })
 	all := append(c.webhooks.Watches(),
 		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
 		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
@@ -138,11 +143,11 @@ func (c *cleanup) watch(ctx context.Context) error {
 	// Objects are deleted only after the exceptions that may exempt them are cached.
 	exceptions := exceptionsFor(c.flags.exceptions, c.catalog, c.settings, c.manager, c.env.namespace)
 	exceptions.Kinds, exceptions.KeepMistaken = intake.Scheduled(), true
-	all = append(all, excepted(c.flags.exceptions, exceptions, c.observing)...)
+	all = append(all, excepted(c.flags.exceptions, exceptions, c.observing, c.servers)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}
-	c.globals.settle(ctx)
+	c.globals.Settle(ctx)
 	c.filled.Store(true)
 	return nil
 }

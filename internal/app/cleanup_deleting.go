@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"ephor.invalid/ephor/internal/admission"
-	"ephor.invalid/ephor/internal/app/results"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
@@ -47,17 +47,17 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	}
 	c.discovery, c.webhooks.Conditions = discovery.New(resources, time.Now), webhooks.NewConditions(resources)
 	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: c.discovery}
-	root, globals, err := lookups{
+	root, entries, err := lookups{
 		namespace: c.env.namespace, calls: &f.calls, globals: f.globals, rights: m.GetClient(), cluster: cluster, events: c.events, log: c.log,
 	}.open(ctx, b, m)
 	if err != nil {
 		return err
 	}
-	c.globals = globals
+	c.globals = entries
 	c.server = admission.NewCleanup(admission.Options{
 		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
 		Observer: c.observing.Server(), Paths: c.paths.Answered(), Failed: c.paths.Failed, DumpPayload: f.deletion.dumpPayload,
-		Review: policyreview.Options{Accounts: policyreview.Accounts{Cleanup: c.account(ctx)}},
+		Review: policyreview.Options{Server: b.servers.Version, Accounts: policyreview.Accounts{Cleanup: c.account(ctx)}},
 	}, root, cluster, c.ready)
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if c.standby, err = standingBy(b, c.env, cleanupLease, c.ring); err != nil {
 		return err
 	}
-	c.unexempted = results.NewExceptionErrors(m.GetClient(), c.events, event.CleanupController, c.observing.Metrics, c.log)
+	c.unexempted = status.NewExceptionErrors(m.GetClient(), c.events, event.CleanupController, c.observing.Metrics, c.log)
 	c.policies = cleanupctl.New(cleanupctl.Options{
 		Executor: &cleanupctl.Executor{
 			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,

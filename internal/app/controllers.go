@@ -2,13 +2,14 @@ package app
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
-	"ephor.invalid/ephor/internal/scan"
+	"ephor.invalid/ephor/internal/reports"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
 	"ephor.invalid/ephor/internal/updaterequest/follow"
 )
@@ -31,7 +32,7 @@ func (p *process) rows() []controller.Row {
 		{Name: "update-requests", Sources: on(p.waiting), Reconcile: one(p.work.Reconcile)},
 		{Name: "webhooks", Owner: controller.Leader, Sources: on(p.policiesChanged), Reconcile: one(configurations.Once)},
 		{Name: "heartbeat", Owner: controller.Leader, Reconcile: one(p.heartbeat.Once)},
-		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.changed), Reconcile: one(p.globals.writeStatus(configurations.Status))},
+		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.Changed), Reconcile: one(p.globals.Reconcile(configurations.Status))},
 		{Name: "admissionpolicy-generator", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(p.nativeReconciler(configurations).Once)},
 		p.certs.Watch(), p.paths.Watch(), p.paths.Led(),
 		missingKinds(p.intake, p.kindsDefined), p.exceeded.Row(), p.unexempted.Row(),
@@ -54,8 +55,14 @@ func (p *process) rows() []controller.Row {
 
 // rows are the rows of the background controller: the work of generate and mutate-existing rules.
 func (c *background) rows() []controller.Row {
-	watches := &controller.Set[schema.GroupVersionResource]{}
-	watcher := &follow.Watcher{Follower: c.follower, Watch: c.record.watch, Want: watches.Want, Wake: c.record.changed.Fire, Log: c.log}
+	watches := &controller.Group[schema.GroupVersionResource]{}
+	watcher := &follow.Watcher{Follower: c.follower, Watch: c.record.watch, Want: func(want map[schema.GroupVersionResource]func(context.Context)) {
+		sources := map[schema.GroupVersionResource]controller.Source{}
+		for gvr, follow := range want {
+			sources[gvr] = controller.Forever(follow)
+		}
+		watches.Set(sources)
+	}, Wake: c.record.changed.Fire, Log: c.log}
 	return []controller.Row{
 		{Name: "policy-metrics", Sources: on(forgotten(c.catalog, c.base.observing))},
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
@@ -77,12 +84,19 @@ func (c *reporting) rows() []controller.Row {
 		missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
 	}
 	if c.flags.scans() {
-		rows = append(rows, controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(c.writeOmissions)})
+		rows = append(append(rows, c.scanner.Rows()...),
+			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(c.writeOmissions)})
+	} else if c.consumer != nil {
+		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.prune)})
+	}
+	if c.consumer != nil {
+		rows = append(rows, controller.Row{Name: reports.ConsumerName, Sources: c.consumer.Sources()})
 	}
 	if c.flags.scans() || c.consumer != nil {
-		rows = append(rows,
-			controller.Row{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
-			controller.Row{Name: scan.Name, Sources: on(controller.Func(c.reportAll))})
+		rows = append(rows, controller.Row{Name: "ring", Sources: on(controller.Forever(c.ring.Run))})
+		if c.writer != nil {
+			rows = append(rows, controller.Row{Name: "reports", Sources: c.writer.Sources()})
+		}
 	}
 	return append(rows, c.served...)
 }
@@ -91,15 +105,13 @@ func (c *reporting) rows() []controller.Row {
 func (c *cleanup) rows() []controller.Row {
 	rows := []controller.Row{
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
-		{Name: "cleanup-policies", Sources: on(controller.Forever(c.policies.Run))},
-		{Name: "ttl", Sources: on(controller.Forever(c.ttl.Run))},
 		{Name: "cleanup-webhooks", Owner: controller.Leader, Sources: on(c.webhooks.Changed), Reconcile: one(c.webhooks.Once)},
-		c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(), missingKinds(c.intake), c.unexempted.Row(),
+		c.policies.Row(), c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(), missingKinds(c.intake), c.unexempted.Row(),
 	}
 	if grace := c.flags.grace(); grace > 0 {
 		rows = append(rows, controller.Row{Name: "dead-man", Owner: controller.Leader, Reconcile: one(c.deadMan(grace).Once)})
 	}
-	return append(rows, c.certs.Renew()...)
+	return slices.Concat(rows, c.ttl.Rows(), c.certs.Renew())
 }
 
 // forgotten returns a source that makes metrics forget policies that no longer exist.

@@ -68,7 +68,7 @@ func (c *reporting) serveDashboard() error {
 	}
 	cfg := rest.CopyConfig(c.base.cfg)
 	cfg.QPS, cfg.Burst = dashboardQPS, dashboardBurst
-	o := dashboard.Options{Form: c.form(), Decisions: c.decisions, Cluster: c.flags.decisions.cluster, Discovery: c.discovery, Settings: c.settings.Load, Types: knownTypes, Log: c.log, Now: time.Now}
+	o := dashboard.Options{Form: c.form(), Decisions: c.decisions, Cluster: c.flags.decisions.cluster, Discovery: c.discovery, Settings: c.settings.Load, Types: knownTypes, Server: c.base.servers.Version, Log: c.log, Now: time.Now}
 	host := "127.0.0.1"
 	if f.address != "" {
 		host = f.address

@@ -19,12 +19,14 @@ import (
 
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/world"
@@ -67,7 +69,7 @@ type evaluator struct {
 	catalog   *catalog.Catalog
 	settings  *settings.Store
 	policies  *intake.Policies
-	globals   *globals
+	globals   *globals.Globals
 	resources clientdiscovery.ServerResourcesInterface
 	discovery *discovery.Discovery
 	cluster   *cluster
@@ -98,7 +100,8 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Option
 	if v.events, err = results.NewEvents(b.cfg, f.events, v.settings, b.observing.Metrics, b.log); err != nil {
 		return nil, err
 	}
-	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Compile: o, Log: b.log})
+	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Compile: o, Server: b.servers.Version, Log: b.log})
+	b.servers.Changed(func(kubeversion.Minor) { v.policies.Recompile() })
 	if v.connections, err = rest.HTTPClientFor(b.workConfig); err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
 	}, more...)
 	all = append(all, v.policies.Watches()...)
-	all = append(all, lookedUp(v.globals, v.flags.exceptions, exceptionsFor(v.flags.exceptions, v.catalog, v.settings, v.manager, v.env.namespace), v.base.observing)...)
+	all = append(all, lookedUp(v.globals, v.flags.exceptions, exceptionsFor(v.flags.exceptions, v.catalog, v.settings, v.manager, v.env.namespace), v.base.observing, v.base.servers)...)
 	if err := v.intake.Follow(ctx, all); err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	}); err != nil {
 		return err
 	}
-	v.globals.settle(ctx)
+	v.globals.Settle(ctx)
 	v.filled.Store(true)
 	v.base.observing.ObserveChanges(v.policies)
 	v.log.Info("caches are filled", "policies", len(v.catalog.Snapshot().Programs()))

@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
+	"ephor.invalid/ephor/internal/control/status"
 	"time"
 
-	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
@@ -46,7 +46,7 @@ func (p *process) exceptionsEnding() controller.Row {
 			})
 		}
 		for _, e := range p.exceptions.Pending() {
-			if key := (end{uid: "pending " + e.UID}); !noted[key] && results.HasApproval(e.Object) {
+			if key := (end{uid: "pending " + e.UID}); !noted[key] && status.HasApproval(e.Object) {
 				p.events.Record(event.Event{
 					Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController,
 					Note: "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again",

@@ -2,31 +2,35 @@ package app
 
 import (
 	"context"
+	"ephor.invalid/ephor/internal/control/status"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/settings"
 )
 
 // lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.
-func lookedUp(g *globals, f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry) []intake.Watch {
+func lookedUp(g *globals.Globals, f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry, servers *discovery.Servers) []intake.Watch {
 	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
-	return append(all, excepted(f, follow, o)...)
+	return append(all, excepted(f, follow, o, servers)...)
 }
 
 // excepted returns the kinds of exceptions, if they are enabled.
-func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry) []intake.Watch {
+func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry, servers *discovery.Servers) []intake.Watch {
 	if !f.on() {
 		return nil
 	}
-	follow.Accepts, follow.Log, follow.Now = f.accepts, o.Log, time.Now
+	follow.Accepts, follow.Log, follow.Now, follow.Server = f.accepts, o.Log, time.Now, servers.Version
+	servers.Changed(func(kubeversion.Minor) { follow.Recompile() })
 	return o.TakenAll(telemetry.ExceptionsName, follow.Watches())
 }
 
@@ -34,7 +38,7 @@ func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetr
 func exceptionsFor(f exceptionFlags, c *catalog.Catalog, s *settings.Store, m manager.Manager, namespace string) *intake.Exceptions {
 	out := &intake.Exceptions{Catalog: c, WarnDays: func() int { return s.Load().Exceptions.WarnDays }}
 	if f.approval {
-		out.Approved = results.Approved(approvalSeals(m, namespace))
+		out.Approved = status.Approved(approvalSeals(m, namespace))
 	}
 	return out
 }

@@ -17,6 +17,7 @@ import (
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // Labels that include policies of the API server in reports, and that exclude bindings.
@@ -34,9 +35,11 @@ func (c *reporting) natives() (*intake.Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	return intake.NewPolicies(intake.PolicyOptions{
-		Kinds: kinds, Catalog: c.catalog, Accept: reported, Compile: family.Options{Types: knownTypes, Existing: true}, Log: c.log,
-	}), nil
+	out := intake.NewPolicies(intake.PolicyOptions{
+		Kinds: kinds, Catalog: c.catalog, Accept: reported, Compile: family.Options{Types: knownTypes, Existing: true}, Server: c.base.servers.Version, Log: c.log,
+	})
+	c.base.servers.Changed(func(kubeversion.Minor) { out.Recompile() })
+	return out, nil
 }
 
 // reported reports whether a policy or binding of the API server is included in reports.

@@ -18,8 +18,10 @@ import (
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/native"
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
@@ -27,7 +29,7 @@ import (
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/settings"
-	"ephor.invalid/ephor/internal/status"
+	policystatus "ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/updaterequest/enqueue"
 	"ephor.invalid/ephor/internal/vapgen"
 	"ephor.invalid/ephor/internal/webhookconf"
@@ -55,15 +57,16 @@ type process struct {
 	// installation removes the webhook configurations when the namespace is deleted.
 	installation *serving.Installation
 	policies     *intake.Policies
-	exceeded     *results.Exceeded
-	unexempted   *results.ExceptionErrors
+	exceeded     *status.Exceeded
+	unexempted   *status.ExceptionErrors
 	exceptions   *intake.Exceptions
-	approvals    *results.Approvals
+	approvals    *status.Approvals
 	asked        *webhooks.Answers
-	globals      *globals
+	globals      *globals.Globals
 	discovery    *discovery.Discovery
 	cluster      *cluster
 	conditions   *webhookconf.Conditions
+	servers      *discovery.Servers
 
 	observing *telemetry.Telemetry
 	intake    *intake.Kinds
@@ -124,7 +127,7 @@ func (p *process) watch(ctx context.Context) error {
 		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
 	all = append(all, p.observing.TakenAll(telemetry.PoliciesName, p.policies.Watches())...)
-	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.exceptions, p.observing)...)
+	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.exceptions, p.observing, p.servers)...)
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}
@@ -136,7 +139,7 @@ func (p *process) watch(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	p.globals.settle(ctx)
+	p.globals.Settle(ctx)
 	p.filled.Store(true)
 	return nil
 }
@@ -225,7 +228,7 @@ func (p *process) webhookReconciler() *webhooks.Reconciler {
 			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
 		},
 		Apply: apply, Offenders: &webhookconf.Offenders{Reconciler: apply, Now: time.Now},
-		Status: &status.Writer{Client: m.GetClient()}, Withholds: f.registry.withholds,
+		Status: &policystatus.Writer{Client: m.GetClient()}, Withholds: f.registry.withholds,
 		Rights: &webhooks.ScanRights{Account: f.reportsAccount, Access: p.asked}, Asked: p.asked, Work: f.serving.backgroundAccount,
 		Events: p.events, Log: p.log,
 	}

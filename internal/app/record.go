@@ -7,12 +7,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/controller"
-	"ephor.invalid/ephor/internal/metawatch"
 	"ephor.invalid/ephor/internal/updaterequest/follow"
 	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
@@ -42,36 +40,29 @@ func newRecord(ctx context.Context, b *base, namespace string, c client.Client) 
 func (r *record) watch(gvr schema.GroupVersionResource, h follow.Handler) func(context.Context) {
 	return func(ctx context.Context) {
 		r.log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
-		metawatch.Follow(ctx, beginning{r.metadata.Resource(gvr), h.Begin}, metav1.ListOptions{}, metawatch.Handler{
-			Seen:   func(o *metav1.PartialObjectMetadata) { h.Seen(string(o.UID), o.ResourceVersion) },
+		(&controller.Reflector[*metav1.PartialObjectMetadata]{From: controller.From(r.metadata.Resource(gvr)), Sink: controller.Sink[*metav1.PartialObjectMetadata]{
+			Begin:  h.Begin,
+			Seen:   func(o *metav1.PartialObjectMetadata) error { h.Seen(string(o.UID), o.ResourceVersion); return nil },
 			Gone:   func(o *metav1.PartialObjectMetadata) { h.Gone(string(o.UID)) },
-			Listed: func(map[types.NamespacedName]bool, string) { h.Listed() }, Failed: h.Failed,
-		})
+			Listed: func(string) error { h.Listed(); return nil },
+			Failed: h.Failed,
+		}}).Run(ctx)
 	}
-}
-
-// beginning calls began before the first page of each list is read.
-type beginning struct {
-	metawatch.Resource
-	began func()
-}
-
-// List implements metawatch.Resource.
-func (r beginning) List(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-	if o.Continue == "" {
-		r.began()
-	}
-	return r.Resource.List(ctx, o)
 }
 
 // run merges the objects of other replicas.
 func (r *record) run(ctx context.Context) {
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
 	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
-	stored := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, o.ResourceVersion) }
+	stored := func(o *metav1.PartialObjectMetadata) error {
+		r.origin.Stored(ctx, o.Name, o.ResourceVersion)
+		return nil
+	}
 	gone := func(o *metav1.PartialObjectMetadata) { r.origin.Stored(ctx, o.Name, "") }
 	failed := func(err error, pause time.Duration) {
 		r.log.Warn("the record of generated objects is not followed: this replica does not see what other replicas add to it", "again", pause, "error", err)
 	}
-	metawatch.Follow(ctx, maps, selected, metawatch.Handler{Seen: stored, Gone: gone, Listed: func(map[types.NamespacedName]bool, string) {}, Failed: failed})
+	(&controller.Reflector[*metav1.PartialObjectMetadata]{
+		From: controller.From(maps), Options: selected, Sink: controller.Sink[*metav1.PartialObjectMetadata]{Seen: stored, Gone: gone, Failed: failed},
+	}).Run(ctx)
 }

@@ -21,6 +21,7 @@ import (
 	openreports "ephor.invalid/ephor/api/openreports/v1alpha1"
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"ephor.invalid/ephor/internal/app/results"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/engine"
@@ -49,8 +50,8 @@ type reporting struct {
 	omitted   *controller.Signal
 	// served are the rows of the dashboard and of the store of decisions.
 	served     []controller.Row
-	exceeded   *results.Exceeded
-	unexempted *results.ExceptionErrors
+	exceeded   *status.Exceeded
+	unexempted *status.ExceptionErrors
 }
 
 // runReports runs the reports controller. It returns when ctx is done and the controller has shut down in order.
@@ -96,12 +97,13 @@ func (c *reporting) build(ctx context.Context) error {
 		return err
 	}
 	var sink scan.Sink = eventsOnly{}
+	var ready <-chan struct{}
 	if c.flags.write {
 		c.writer = reports.New(reports.Options{
 			Client: writer, Metadata: listed, Form: c.form(), Allowed: allowed, Log: c.log, Now: time.Now,
 			Again: func(gk schema.GroupKind, namespace, name, uid string) { c.scanner.Again(gk, namespace, name, uid) },
 		})
-		sink = c.writer
+		sink, ready = c.writer, c.writer.Ready()
 	}
 	if c.ring, err = newRing(c.base, c.env, reportsRing); err != nil {
 		return err
@@ -112,10 +114,10 @@ func (c *reporting) build(ctx context.Context) error {
 		}
 	}
 	observing := c.base.observing
-	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
-	c.unexempted = results.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
+	c.exceeded = status.NewExceeded(c.policies, c.manager.GetClient(), c.log)
+	c.unexempted = status.NewExceptionErrors(c.manager.GetClient(), c.events, event.ScanController, observing.Metrics, c.log)
 	o := scan.Options{
-		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Share: c.ring,
+		Catalog: c.catalog, Resources: c.discovery, Objects: objects, Metadata: listed, Sink: sink, Ready: ready, Share: c.ring,
 		Root: root, Eval: c.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
 		Evaluated: c.exceeded.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.recordEvents, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,

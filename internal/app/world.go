@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
@@ -46,14 +47,14 @@ func decisionDigests(m manager.Manager, namespace string) decision.Digests {
 }
 
 // open returns the World of a process. Global context is refreshed until ctx is done.
-func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Root, *globals, error) {
-	var entries *globals
+func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Root, *globals.Globals, error) {
+	var entries *globals.Globals
 	o := live.Options{
 		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: l.cluster},
 		Calls: l.calls.limits(), Services: l.calls.services(), NamespacedHTTP: l.calls.namespaced,
 		Seals: l.seals,
 		Globals: func(r *live.Root) (_ world.Globals, err error) {
-			if entries, err = newGlobals(ctx, b.policyConfig, l.globals, r.API, r.Services, l.events, l.log); err != nil {
+			if entries, err = globals.New(ctx, b.policyConfig, globals.Limits{MaxEntries: l.globals.maxEntries, MaxBytes: l.globals.maxBytes}, r.API, r.Services, l.events, l.log); err != nil {
 				return nil, err
 			}
 			return entries.Store, nil

@@ -26,7 +26,7 @@ func (h *Hash) toggle(p *policy.Program) {
 	}
 }
 
-// hashOf returns the hash of a Program: its identity, its generation, whether it audits first, its labels and annotations (which affect evaluation but not the
+// hashOf returns the hash of a Program: its identity, its generation, whether it audits first, the version of the API server, its labels and annotations (which affect evaluation but not the
 // generation), and the exceptions of its rules. It leaves out the resource version, since a status update changes it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
@@ -50,6 +50,7 @@ func hashOf(p *policy.Program) Hash {
 	if p.AuditsFirst {
 		text("audits first")
 	}
+	b = binary.AppendUvarint(b, uint64(p.Server))
 	pairs(p.Labels)
 	pairs(p.Annotations)
 	for _, r := range p.Rules {

@@ -2,11 +2,13 @@ package celenv
 
 import (
 	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/kubeversion"
 
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -134,11 +136,23 @@ type Issue struct {
 // CompileError lists the mistakes of an expression.
 type CompileError struct {
 	Issues []Issue
+	// Since is the oldest version of Kubernetes in which the expression compiles, if it is newer than the server's; otherwise 0.
+	Since kubeversion.Minor
+	// Server is the version with which it was compiled.
+	Server kubeversion.Minor
 	text   string // the output of the library, with the source and carets
 }
 
 // Error returns the text that the API server shows.
 func (e *CompileError) Error() string { return "compilation failed: " + e.text }
+
+// Newer returns how to correct an expression that needs a newer version of Kubernetes; empty for other mistakes.
+func (e *CompileError) Newer() string {
+	if e.Since == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the expression needs functions that exist since Kubernetes %s; the API server has %s", e.Since, e.Server)
+}
 
 // Text returns the output of the library: each mistake with the source and a caret.
 func (e *CompileError) Text() string { return e.text }
@@ -173,7 +187,9 @@ func (c *Compiler) compile(expression string, results ...Result) (_ *Expression,
 	}
 	checked, issues := check(c.env, parsed)
 	if issues != nil && issues.Err() != nil {
-		return nil, nil, compileError(issues)
+		mistake := compileError(issues)
+		mistake.Since, mistake.Server = c.since(expression), c.declared.Server
+		return nil, nil, mistake
 	}
 	if err := hasType(checked.OutputType(), results, c.declared.Kind.words()); err != nil {
 		return nil, nil, err
@@ -183,6 +199,49 @@ func (c *Compiler) compile(expression string, results ...Result) (_ *Expression,
 		return nil, nil, fmt.Errorf("program instantiation failed: %w", err)
 	}
 	return &Expression{expression, plan}, checked, nil
+}
+
+// since returns the oldest version in which an expression that does not compile does; 0 if there is none.
+func (c *Compiler) since(expression string) kubeversion.Minor {
+	server := c.declared.Server.Known()
+	if server == kubeversion.Newest || c.compiles(server, expression) {
+		return 0 // without types of variables it compiles: the mistake is about a type
+	}
+	for _, v := range changes {
+		if v > server && c.compiles(v, expression) {
+			return v
+		}
+	}
+	return 0
+}
+
+// compiles reports whether an expression compiles with the functions of a version. Variables and fields may have any type.
+func (c *Compiler) compiles(server kubeversion.Minor, expression string) bool {
+	env, err := c.declared.loose(server)
+	if err != nil {
+		return false
+	}
+	parsed, err := parse(env, expression, c.allowance)
+	if err != nil {
+		return false
+	}
+	_, issues := check(env, parsed)
+	return issues.Err() == nil
+}
+
+// looseEnvs holds the environments of Declarations.loose, built on first use.
+var looseEnvs sync.Map // Declarations → func() (*cel.Env, error)
+
+// loose returns the environment of a version, in which variables of the policy may have any type.
+func (d Declarations) loose(server kubeversion.Minor) (*cel.Env, error) {
+	d.Server = environmentOf(server)
+	made, known := looseEnvs.Load(d)
+	if !known {
+		made, _ = looseEnvs.LoadOrStore(d, sync.OnceValues(func() (*cel.Env, error) {
+			return extended(d.env(), cel.Variable(varVariables, cel.DynType))
+		}))
+	}
+	return made.(func() (*cel.Env, error))()
 }
 
 func compileError(issues *cel.Issues) *CompileError {

@@ -29,6 +29,7 @@ const variablesType = "kubernetes.variables"
 var environments sync.Map // Declarations → func() *cel.Env
 
 func (d Declarations) env() *cel.Env {
+	d.Server = environmentOf(d.Server)
 	made, known := environments.Load(d)
 	if !known {
 		made, _ = environments.LoadOrStore(d, sync.OnceValue(func() *cel.Env {
@@ -54,10 +55,7 @@ func (d Declarations) Functions() []string {
 }
 
 func (d Declarations) base() *cel.Env {
-	if d.Kind == Generating {
-		return plain()
-	}
-	return base()
+	return baseOf(baseKey{environmentOf(d.Server), d.Kind == Generating})
 }
 
 // extend declares the variables of admission, with the given type of object and oldObject, and the libraries.

@@ -1,30 +1,73 @@
 package celenv
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
-// The base environment has the same functions, overloads and macros as the API server's.
-func TestBase(t *testing.T) {
-	theirs := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
-	list := func(env *cel.Env) (out []string) {
-		for name, f := range env.Functions() {
-			for _, o := range f.OverloadDecls() {
-				out = append(out, name+" "+o.ID())
-			}
+// declared lists the functions, overloads and macros of an environment.
+func declared(env *cel.Env) (out []string) {
+	for name, f := range env.Functions() {
+		for _, o := range f.OverloadDecls() {
+			out = append(out, name+" "+o.ID())
 		}
-		for _, m := range env.Macros() {
-			out = append(out, "macro "+m.MacroKey())
-		}
-		slices.Sort(out)
-		return slices.Compact(out)
 	}
-	if a, b := list(theirs), list(base()); !slices.Equal(a, b) {
-		t.Errorf("the API server's:\n%q\nours:\n%q", a, b)
+	for _, m := range env.Macros() {
+		out = append(out, "macro "+m.MacroKey())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// The base environment of each version has the same functions, overloads and macros as the API server's: an API server evaluates stored expressions
+// with everything that its version knows, which a newer one accepts in new expressions.
+func TestBase(t *testing.T) {
+	for v := kubeversion.Oldest; v <= kubeversion.Newest; v++ {
+		theirs := environment.MustBaseEnvSet(version.MajorMinor(1, uint(v))).NewExpressionsEnv()
+		if a, b := declared(theirs), declared(base(v)); !slices.Equal(a, b) {
+			t.Errorf("%s: the API server's:\n%q\nours:\n%q", v, a, b)
+		}
+	}
+	theirs := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	if a, b := declared(theirs), declared(base(0)); !slices.Equal(a, b) {
+		t.Errorf("newer versions change the environment: list them in changes. The API server's:\n%q\nours:\n%q", a, b)
+	}
+	if base(34) != base(36) || base(36) == base(37) {
+		t.Error("versions with the same environment do not share it")
+	}
+}
+
+// An expression that needs a newer version says which.
+func TestSince(t *testing.T) {
+	for _, c := range []struct {
+		server     kubeversion.Minor
+		expression string
+		want       kubeversion.Minor
+	}{
+		{36, "object.spec.names.includes('a')", 37}, {30, "object.spec.names.includes('a')", 37}, {37, "object.spec.names.includes('a')", 0}, {0, "object.spec.names.includes('a')", 0},
+		{31, "object.all(i, v, i < 3)", 32}, {32, "isSemver(object.version)", 33}, {33, "[1, 2].distinct().size() > 0", 34}, {30, "format.dns1123Label().validate(object.name).hasValue()", 31},
+		{36, "object.spec.nonsense(", 0}, {36, "nonsense(object)", 0}, {36, "variables.text + 1 > 2", 0}, {36, "variables.text.includes('a') && variables.missing", 37},
+	} {
+		compiler := NewCompiler(Declarations{Server: c.server})
+		if err := compiler.Variable("text", "'a'"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := compiler.Compile(c.expression, Bool)
+		var mistake *CompileError
+		got := kubeversion.Minor(0)
+		if errors.As(err, &mistake) {
+			got = mistake.Since
+		}
+		if got != c.want || (c.want != 0) != (mistake != nil && mistake.Newer() != "") {
+			t.Errorf("%d: %s: %d, want %d (%v)", c.server, c.expression, got, c.want, err)
+		}
 	}
 }
 

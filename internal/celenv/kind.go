@@ -1,5 +1,7 @@
 package celenv
 
+import "ephor.invalid/ephor/internal/kubeversion"
+
 // Kind is the kind of policy to which expressions belong. It determines which libraries they can use.
 type Kind uint8
 
@@ -63,6 +65,8 @@ type Declarations struct {
 	Namespaced bool
 	// Params declares the variable `params`, for the API server's own policies.
 	Params bool
+	// Server is the version of the API server whose functions expressions have.
+	Server kubeversion.Minor
 	// Trigger declares the variable `trigger`, for policies that change other objects than that of the request.
 	Trigger bool
 }

@@ -21,6 +21,7 @@ type planner struct {
 var planners sync.Map // Declarations → func() *planner
 
 func (d Declarations) planner() *planner {
+	d.Server = environmentOf(d.Server)
 	made, known := planners.Load(d)
 	if !known {
 		made, _ = planners.LoadOrStore(d, sync.OnceValue(func() *planner {

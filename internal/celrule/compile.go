@@ -11,6 +11,7 @@ import (
 	"ephor.invalid/ephor/internal/celenv"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // Compiler compiles the expressions of one rule, which share their variables. It collects all mistakes; an expression with a mistake
@@ -24,8 +25,15 @@ type Compiler struct {
 	over   bool // it was reported that the policy has too many expressions
 }
 
-// New returns a Compiler that charges what it compiles to the allowance of its policy; nil for no bound.
+// own is the version of Kubernetes whose functions Ephor's own policies have on every server, as Kyverno's do.
+const own kubeversion.Minor = 34
+
+// New returns a Compiler that charges what it compiles to the allowance of its policy; nil for no bound. Unless d names a version, expressions
+// have the functions of the API server for which the policy is compiled, and at least those that Ephor's own policies have on every server.
 func New(d celenv.Declarations, a *compilecost.Allowance) *Compiler {
+	if d.Server == 0 {
+		d.Server = a.Version().AtLeast(own)
+	}
 	return &Compiler{env: celenv.NewCompiler(d).Within(a), native: d.Kind == celenv.Native, open: d.Kind == celenv.Native || d.Kind == celenv.Generating}
 }
 
@@ -116,6 +124,12 @@ func (c *Compiler) mistake(err error, text, path string) {
 	}
 	var mistakes *celenv.CompileError
 	compiles := !errors.As(err, &mistakes)
+	before := len(c.Diags)
+	defer func() {
+		for i := before; !compiles && mistakes.Since != 0 && i < len(c.Diags); i++ {
+			c.Diags[i].Hint, c.Diags[i].Newer = mistakes.Newer(), true
+		}
+	}()
 	if !c.native {
 		why := err.Error()
 		if !compiles {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/policy"
@@ -87,20 +90,18 @@ const (
 // Controller runs policies when they are due.
 type Controller struct {
 	Options
-	wake chan struct{}
+	changed controller.Signal
 
 	mu       sync.Mutex
 	policies map[string]*entry
-	busy     int
 }
 
 // entry is the state of a policy.
 type entry struct {
 	object   *unstructured.Unstructured // the last known version; shared with a cache
 	of       *family.Run
-	program  *policy.Program // nil if the policy could not be compiled
-	last     time.Time       // the last successful run, as far as this process knows
-	running  bool
+	program  *policy.Program    // nil if the policy could not be compiled
+	last     time.Time          // the last successful run, as far as this process knows
 	stop     context.CancelFunc // ends the current run; nil before the first run
 	failures int
 	pause    time.Time          // no attempt before this time
@@ -114,7 +115,7 @@ func New(o Options) *Controller {
 	if o.Share == nil {
 		o.Share = ring.Alone{}
 	}
-	return &Controller{Options: o, wake: make(chan struct{}, 1), policies: map[string]*entry{}}
+	return &Controller{Options: o, policies: map[string]*entry{}}
 }
 
 func key(u *unstructured.Unstructured) string {
@@ -128,7 +129,7 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 	if old != nil && same(old.object, u) && auditsFirst(old.program) == auditsFirst(program) {
 		old.object = u
 		c.mu.Unlock()
-		c.fire()
+		c.changed.Add(key(u))
 		return
 	}
 	now := &entry{object: u, of: runOf(u), program: program, check: c.Now()}
@@ -138,7 +139,7 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 	old.end() // the policy may no longer select the objects that the run was to delete
 	c.policies[key(u)] = now
 	c.mu.Unlock()
-	c.fire()
+	c.changed.Add(key(u))
 }
 
 // end ends the current run. The caller holds the lock.
@@ -163,75 +164,102 @@ func same(a, b *unstructured.Unstructured) bool {
 
 func auditsFirst(p *policy.Program) bool { return p != nil && p.AuditsFirst }
 
-func (c *Controller) fire() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
+// Row returns the row that runs policies when they are due.
+func (c *Controller) Row() controller.Row {
+	return controller.Row{
+		Name: "cleanup-policies", Owner: controller.Shared(c.Share, c.shared), Workers: workers,
+		Sources: []controller.Source{&c.changed}, Keys: c.keys, Reconcile: c.Reconcile,
 	}
 }
 
-// Run executes due policies until ctx is done and every run has ended.
-func (c *Controller) Run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	for {
-		changed := c.Share.Changed()
-		next := c.start(ctx, &running)
-		var timer <-chan time.Time
-		if !next.IsZero() {
-			timer = time.After(min(max(next.Sub(c.Now()), shortestWait), longestWait))
-		}
-		select {
-		case <-ctx.Done():
+// keys are the keys of the policies.
+func (c *Controller) keys(yield func(string) bool) {
+	c.mu.Lock()
+	all := slices.Collect(maps.Keys(c.policies))
+	c.mu.Unlock()
+	for _, key := range all {
+		if !yield(key) {
 			return
-		case <-timer:
-		case <-changed:
-		case <-c.wake:
 		}
 	}
 }
 
-// start begins the due runs of this replica and returns when the next one is due; the zero time if it must wait for a change.
-func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next time.Time) {
+// shared returns the text by which replicas share a policy: its UID.
+func (c *Controller) shared(key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.Now()
-	for _, e := range c.policies {
-		if e.running || e.program == nil || e.program.AuditsFirst || !c.Share.Holds(string(e.object.GetUID())) {
-			continue
-		}
-		if mistakes := e.program.Diags.Errors(); len(mistakes) > 0 || e.program.Schedule == nil {
-			switch {
-			case e.reported:
-			case e.pause.After(now):
-				next = earlier(next, e.pause)
-			case c.busy < workers:
-				c.begin(ctx, running, e, func(ctx context.Context, e *entry, u *unstructured.Unstructured) outcome {
-					return outcome{broken: fmt.Errorf("it has a mistake: %w", mistakes.Err())}
-				})
-			}
-			continue
-		}
-		due, work := c.due(e), c.run
-		if at, ok := c.checked(e); ok && (due.IsZero() || at.Before(due)) {
-			due, work = at, c.checkRights
-		}
-		switch {
-		case due.IsZero(): // the schedule has no further time
-		case due.After(now):
-			next = earlier(next, due)
-		case c.busy < workers: // otherwise the end of a run wakes the controller
-			c.begin(ctx, running, e, work)
-		}
+	if e := c.policies[key]; e != nil {
+		return string(e.object.GetUID())
 	}
-	return next
+	return ""
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
+// Reconcile runs a policy if it is due, and returns the time until it is due next.
+func (c *Controller) Reconcile(held context.Context, key string) (time.Duration, error) {
+	c.mu.Lock()
+	e := c.policies[key]
+	work, wait := c.next(e)
+	if work == nil {
+		c.mu.Unlock()
+		return wait, nil
 	}
-	return a
+	object, began := e.object, c.Now()
+	ctx, stop := context.WithTimeout(held, longestRun)
+	defer stop()
+	e.stop = stop
+	c.mu.Unlock()
+	out := c.safely(ctx, e, object, work)
+	if c.Share.Lapsed(held) {
+		out = outcome{stale: true} // the new holder runs it
+	}
+	if ctx.Err() == nil || out.done {
+		if err := c.writeStatus(context.WithoutCancel(ctx), e, object, out, began); err != nil && out.failed == nil {
+			out.failed = err
+		}
+	}
+	c.Observer.Reconciled(e.of.Controller)
+	c.finish(e, out, began)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if work, wait = c.next(c.policies[key]); work != nil {
+		wait = shortestWait
+	}
+	return wait, nil
+}
+
+// work is what is done about a policy that is due.
+type work func(context.Context, *entry, *unstructured.Unstructured) outcome
+
+// next returns what is to be done about a policy now; if nothing, it returns the time until it is due, or 0 if only a change can make it due.
+// The caller holds the lock.
+func (c *Controller) next(e *entry) (work, time.Duration) {
+	if e == nil || e.program == nil || e.program.AuditsFirst {
+		return nil, 0
+	}
+	now := c.Now()
+	until := func(at time.Time) time.Duration { return min(max(at.Sub(now), shortestWait), longestWait) }
+	if mistakes := e.program.Diags.Errors(); len(mistakes) > 0 || e.program.Schedule == nil {
+		switch {
+		case e.reported:
+			return nil, 0
+		case e.pause.After(now):
+			return nil, until(e.pause)
+		}
+		return func(context.Context, *entry, *unstructured.Unstructured) outcome {
+			return outcome{broken: fmt.Errorf("it has a mistake: %w", mistakes.Err())}
+		}, 0
+	}
+	due, do := c.due(e), c.run
+	if at, ok := c.checked(e); ok && (due.IsZero() || at.Before(due)) {
+		due, do = at, c.checkRights
+	}
+	switch {
+	case due.IsZero(): // the schedule has no further time
+		return nil, 0
+	case due.After(now):
+		return nil, until(due)
+	}
+	return do, 0
 }
 
 // due returns when the policy runs next: at the first time of its schedule after its last run, or after its creation if it never ran, and
@@ -251,37 +279,8 @@ func (c *Controller) due(e *entry) time.Time {
 	return due
 }
 
-// begin runs f for e in its own goroutine. The caller holds the lock.
-func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entry, f func(context.Context, *entry, *unstructured.Unstructured) outcome) {
-	object, began := e.object, c.Now()
-	held, release, ok := c.Share.Hold(ctx, string(object.GetUID()))
-	if !ok {
-		return
-	}
-	e.running = true
-	c.busy++
-	ctx, e.stop = context.WithTimeout(held, longestRun)
-	stop := e.stop
-	running.Go(func() {
-		defer release()
-		defer stop()
-		out := c.safely(ctx, e, object, f)
-		if c.Share.Lapsed(held) {
-			out = outcome{stale: true} // the new holder runs it
-		}
-		if ctx.Err() == nil || out.done {
-			if err := c.writeStatus(context.WithoutCancel(ctx), e, object, out, began); err != nil && out.failed == nil {
-				out.failed = err
-			}
-		}
-		c.Observer.Reconciled(e.of.Controller)
-		c.finish(e, out, began)
-		c.fire()
-	})
-}
-
 // safely turns a panic into a failure, so that a bug in one run does not stop the others.
-func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.Unstructured, f func(context.Context, *entry, *unstructured.Unstructured) outcome) (out outcome) {
+func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.Unstructured, f work) (out outcome) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.Log.Error("a run panicked", "policy", key(object), "panic", v, "stack", string(debug.Stack()))
@@ -308,8 +307,6 @@ type outcome struct {
 func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.running = false
-	c.busy--
 	now := c.Now()
 	if out.lacking {
 		e.check = now

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -49,7 +48,7 @@ func object(schedule, created, last string, annotations map[string]any) *unstruc
 	return &unstructured.Unstructured{Object: o}
 }
 
-func controller(now *time.Time) (*Controller, *counted) {
+func newController(now *time.Time) (*Controller, *counted) {
 	c := &counted{}
 	return New(Options{Observer: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}), c
 }
@@ -70,7 +69,7 @@ func TestDue(t *testing.T) {
 		{"0 * * * *", "2026-01-01T00:00:00Z", "2026-01-30T00:00:00Z", "2026-01-30T01:00:00Z"}, // missed times cause one run
 		{"0 * * * *", "2026-01-31T11:30:00Z", "no time", "2026-01-31T12:00:00Z"},
 	} {
-		ctl, _ := controller(&now)
+		ctl, _ := newController(&now)
 		u := object(c.schedule, c.created, c.last, nil)
 		take(ctl, u)
 		if got := ctl.due(ctl.policies[key(u)]).Format(time.RFC3339); got != c.want {
@@ -84,11 +83,10 @@ func TestFinish(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
 	due := func(outs ...outcome) string {
-		c, seen := controller(&now)
+		c, seen := newController(&now)
 		take(c, u)
 		e := c.policies[key(u)]
 		for _, out := range outs {
-			e.running, c.busy = true, 1
 			c.finish(e, out, now)
 		}
 		return fmt.Sprint(c.due(e).Format("15:04:05"), " ", seen.requeued, seen.dropped)
@@ -119,7 +117,7 @@ func TestFinish(t *testing.T) {
 // An edit takes effect at once and ends a run of the old version; a status or a claim of ours does not.
 func TestSet(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
-	c, _ := controller(&now)
+	c, _ := newController(&now)
 	set := func(u *unstructured.Unstructured) (*entry, *bool) {
 		take(c, u)
 		e, ended := c.policies[key(u)], new(bool)
@@ -146,15 +144,14 @@ func TestSet(t *testing.T) {
 // A policy that audits first has no run, a run in progress ends, and it runs again once it is released, although its object is the same.
 func TestAuditFirst(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
-	c, _ := controller(&now)
+	c, _ := newController(&now)
 	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
 	take(c, u)
 	program, ended := c.policies[key(u)].program, false
 	c.policies[key(u)].stop = func() { ended = true }
 	c.Set(u, program.AuditFirst())
-	var running sync.WaitGroup
-	if next := c.start(t.Context(), &running); !ended || !next.IsZero() || c.busy != 0 {
-		t.Errorf("the run has ended: %v, the next one is due at %s, %d are running", ended, next, c.busy)
+	if do, wait := c.next(c.policies[key(u)]); !ended || do != nil || wait != 0 {
+		t.Errorf("the run has ended: %v, another begins: %v, or is due in %s", ended, do != nil, wait)
 	}
 	c.Set(u, program)
 	if e := c.policies[key(u)]; e.program != program || c.due(e).Format("15:04") != "12:00" {

@@ -3,7 +3,7 @@
 //
 //	c := cleanup.New(options)
 //	c.Set(policy, program)   // called by package intake
-//	c.Run(ctx)           // in every replica; Share decides its part
+//	row := c.Row()       // of every replica; Share decides its part
 //
 //	plan, err := executor.Plan(ctx, program) // what a run would delete now; `ephor cleanup preview` prints it
 //

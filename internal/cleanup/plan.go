@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/family"
-	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/value"
@@ -194,18 +194,27 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name 
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}
-	for tries := 0; ; {
-		page, err := e.client(r.gvr(), p.Namespace).List(ctx, options)
+	for tries := 0; ; tries++ {
+		_, err := controller.Pages(ctx, options, e.client(r.gvr(), p.Namespace).List, func(page *unstructured.UnstructuredList) error {
+			for i := range page.Items {
+				item := &page.Items[i]
+				if uid := string(item.GetUID()); !evaluated[uid] && !planned[uid] {
+					evaluated[uid] = true
+					planned[uid] = e.evaluate(ctx, p, r.gvr(), item, out)
+				}
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+			}
+			return nil
+		})
 		switch {
 		case err == nil:
-		case listwatch.GoesOn(err, &options.Continue):
-			continue
+			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case apierrors.IsResourceExpired(err) && tries < restarts:
-			options.Continue = "" // planned prevents a second evaluation of objects
-			tries++
-			continue
+			continue // planned prevents a second evaluation of objects
 		case r.wild && (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)):
 			return nil // reviews and similar kinds, which cannot be listed
 		default:
@@ -213,19 +222,6 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name 
 				Object: Object{Resource: r.gvr(), Kind: r.gvk(), Namespace: p.Namespace},
 				Err:    fmt.Errorf("list %s: %w", r.gvr().GroupResource(), err), Later: !settled(err),
 			})
-			return nil
-		}
-		for i := range page.Items {
-			item := &page.Items[i]
-			if uid := string(item.GetUID()); !evaluated[uid] && !planned[uid] {
-				evaluated[uid] = true
-				planned[uid] = e.evaluate(ctx, p, r.gvr(), item, out)
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return nil
 		}
 	}

@@ -91,7 +91,7 @@ func TestExceptionsKeepObjects(t *testing.T) {
 				return false, nil, nil
 			})
 			now := at("2026-01-31T12:00:10Z")
-			ctl, _ := controller(&now)
+			ctl, _ := newController(&now)
 			ctl.Client = claims{}
 			ctl.Current = func(p *policy.Program) *policy.Program { return programs.Snapshot().Get(p.Identity()) }
 			ctl.Executor = &Executor{

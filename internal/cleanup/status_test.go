@@ -6,7 +6,6 @@ import (
 	"errors"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +85,7 @@ func TestWriteStatus(t *testing.T) {
 		{"a policy that changed", celObject(nil), outcome{stale: true}, ""},
 	} {
 		now := at("2026-01-31T12:00:10Z")
-		ctl, _ := controller(&now)
+		ctl, _ := newController(&now)
 		store := &patches{}
 		ctl.Client = store
 		take(ctl, c.object)
@@ -173,7 +172,7 @@ func TestMissingRights(t *testing.T) {
 // Rights are checked before the first run, and repeatedly while some are missing.
 func TestLookAtRights(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
-	ctl, _ := controller(&now)
+	ctl, _ := newController(&now)
 	lacking := true
 	ctl.Missing = func(context.Context, *policy.Program) ([]family.MissingRight, error) {
 		if lacking {
@@ -185,10 +184,10 @@ func TestLookAtRights(t *testing.T) {
 	ctl.Client = store
 	take(ctl, u)
 	e := ctl.policies[key(u)]
-	var begun sync.WaitGroup
 	e.last = now // it is not due
-	ctl.start(t.Context(), &begun)
-	begun.Wait()
+	if _, err := ctl.Reconcile(t.Context(), key(u)); err != nil {
+		t.Fatal(err)
+	}
 	if got := summary(t, store.written.body); !strings.HasPrefix(got, "ready=false RBACPermissionsGranted=False:Policy is not ready for deletion, ") {
 		t.Errorf("the status of a new policy says %q", got)
 	}
@@ -199,7 +198,6 @@ func TestLookAtRights(t *testing.T) {
 			return outcome{}, "not yet"
 		}
 		out = ctl.checkRights(t.Context(), e, u)
-		e.running, ctl.busy = true, 1
 		ctl.finish(e, out, now)
 		return out, e.check.Sub(now).String()
 	}

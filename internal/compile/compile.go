@@ -54,7 +54,7 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 			}
 		}
 	}
-	program.Family = f.Name
+	program.Family, program.Server = f.Name, options.Server
 	if k := f.Kinds.Owner(typeOf(o)); k != nil {
 		written := program.Names.Policy
 		program.Names = k.Names()
@@ -67,7 +67,7 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 // Written compiles a policy under review, like One. Its diagnostics include mistakes that prevent a policy from being written, although a
 // stored policy with them is evaluated (family.Family.Review).
 func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
-	program, diags := r.With(o, nil, family.Options{CommandLine: permitted.Documents})
+	program, diags := r.With(o, nil, family.Options{CommandLine: permitted.Documents, Server: permitted.Server})
 	return program, append(r.Review(o, program, permitted), diags...)
 }
 

@@ -3,6 +3,8 @@ package compilecost
 import (
 	"fmt"
 	"time"
+
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // The bounds. An expression is a CEL expression, a JMESPath query or a single regular expression.
@@ -57,6 +59,8 @@ func (c Cost) Check() error {
 type Allowance struct {
 	// Namespace is the namespace of a namespaced policy; empty for no bound of a namespace.
 	Namespace string
+	// Server is the version of the API server for which the policy is compiled.
+	Server kubeversion.Minor
 	// Left is the memory that the other policies of the namespace leave.
 	Left int64
 
@@ -108,6 +112,14 @@ func (a *Allowance) CEL(expression string) error {
 		}
 	}
 	return a.Take(celCost(expression))
+}
+
+// Version returns the version of the API server for which the texts are compiled; the newest for a nil Allowance.
+func (a *Allowance) Version() kubeversion.Minor {
+	if a == nil {
+		return 0
+	}
+	return a.Server
 }
 
 // Held returns the memory that the expressions keep which were charged so far.

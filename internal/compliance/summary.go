@@ -39,6 +39,8 @@ type Summary struct {
 	// Results are the single results that were kept, the worst first; Omitted is the number of others.
 	Results []Result `json:"results,omitempty"`
 	Omitted int      `json:"omitted,omitempty"`
+	// Exempt is the number of results that exceptions changed.
+	Exempt int `json:"exempt,omitempty"`
 }
 
 // Options define which results are counted and kept.
@@ -48,6 +50,9 @@ type Options struct {
 	// only if the filter selects their status by name.
 	Keep int
 }
+
+// exceptionsProperty is the property of a result with the names of the exceptions that applied.
+const exceptionsProperty = "exceptions"
 
 // maxText bounds the message, and each property, of a result that is kept, in bytes.
 const maxText = 8 << 10
@@ -61,13 +66,14 @@ type Collector struct {
 	cells   map[cellKey]*Counts
 	results []Result
 	omitted map[string]int // by namespace
+	exempt  map[string]int
 }
 
 type cellKey struct{ policy, namespace, severity string }
 
 // New returns an empty Collector.
 func New(o Options) *Collector {
-	return &Collector{options: o, cells: map[cellKey]*Counts{}, omitted: map[string]int{}}
+	return &Collector{options: o, cells: map[cellKey]*Counts{}, omitted: map[string]int{}, exempt: map[string]int{}}
 }
 
 // Add counts the results of a report.
@@ -106,6 +112,9 @@ func (c *Collector) cell(r *Result) *Counts {
 
 func (c *Collector) add(r *Result) {
 	c.cell(r).Add(r.Result)
+	if r.Properties[exceptionsProperty] != "" {
+		c.exempt[r.Resource.Namespace]++
+	}
 	if (r.Result == Pass || r.Result == Skip) && !slices.Contains(c.options.Filter.Results, r.Result) {
 		return
 	}
@@ -143,6 +152,11 @@ func (c *Collector) Summary(show func(namespace string) bool) Summary {
 		sum(policies, k.policy, *counts)
 		sum(namespaces, k.namespace, *counts)
 		sum(severities, k.severity, *counts)
+	}
+	for namespace, n := range c.exempt {
+		if show(namespace) {
+			s.Exempt += n
+		}
 	}
 	s.Totals.rate()
 	s.ByPolicy, s.ByNamespace, s.BySeverity = lines(policies), lines(namespaces), lines(severities)

@@ -14,6 +14,9 @@ type Page interface {
 	GetContinue() string
 }
 
+// ErrEnough is the error of a function that needs no further pages.
+var ErrEnough = errors.New("no further pages are needed")
+
 // Pages lists objects page by page, hands each page over, and returns the resource version of the first page. A list that takes longer
 // than the API server keeps its state goes on with the rest.
 func Pages[P Page](ctx context.Context, options metav1.ListOptions, list func(context.Context, metav1.ListOptions) (P, error), each func(P) error) (version string, err error) {
@@ -28,10 +31,12 @@ func Pages[P Page](ctx context.Context, options metav1.ListOptions, list func(co
 		if err == nil {
 			err = each(page)
 		}
-		if err != nil {
+		switch {
+		case err == ErrEnough:
+			return version, nil
+		case err != nil:
 			return "", err
-		}
-		if version == "" {
+		case version == "":
 			version = page.GetResourceVersion()
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {

@@ -73,10 +73,30 @@ type Reflector[T metav1.Object] struct {
 	// Options select objects; Limit is the number of objects in one page, 0 for 500.
 	Options metav1.ListOptions
 	Sink    Sink[T]
-	// Key returns the key to add for an object; nil to add none.
-	Key func(T) string
+	// Key returns the key to add for an object; nil to add none. The keys After are added after each list.
+	Key   func(T) string
+	After []string
 	// Pause bounds the pauses after failures and after watches that end at once.
 	Pause Pause
+}
+
+// Client lists and watches the objects of one resource, as the clients of client-go do: typed, dynamic, or for metadata.
+type Client[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// From returns a client as a Reflector uses it.
+func From[L runtime.Object](c Client[L]) toolscache.ListerWatcherWithContext { return from[L]{c} }
+
+type from[L runtime.Object] struct{ client Client[L] }
+
+func (f from[L]) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return f.client.List(ctx, o)
+}
+
+func (f from[L]) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return f.client.Watch(ctx, o)
 }
 
 // Sink receives the objects of a Reflector. Its functions are called one at a time; all may be nil.
@@ -85,9 +105,9 @@ type Sink[T metav1.Object] struct {
 	Seen func(T) error
 	// Gone is called for each object that is deleted during a watch.
 	Gone func(T)
-	// Begin is called at the begin of each list, and Listed at its end with its resource version.
+	// Begin is called before each list, and Listed after it with its resource version. An error ends the attempt.
 	Begin  func()
-	Listed func(version string)
+	Listed func(version string) error
 	// Failed is called before the pause that follows a failure: the resource is not served, the account may not list or watch it, or the
 	// API server does not answer.
 	Failed func(err error, pause time.Duration)
@@ -117,10 +137,10 @@ func (r *Reflector[T]) run(ctx context.Context, add func(key string)) {
 	pause := r.Pause
 	for ctx.Err() == nil {
 		options := r.Options
-		version, err := r.list(ctx, options, seen)
+		version, err := r.list(ctx, options, seen, add)
 		if err == nil {
 			options.ResourceVersion = version
-			err = Watch(ctx, options, r.From.WatchWithContext, &pause, func(e watch.Event) error {
+			_, err = Watch(ctx, options, r.From.WatchWithContext, &pause, func(e watch.Event) error {
 				o, ok := e.Object.(T)
 				switch {
 				case !ok:
@@ -156,7 +176,7 @@ func (r *Reflector[T]) changed(o T, add func(key string)) {
 }
 
 // list hands over all objects, and returns the version from which to watch them.
-func (r *Reflector[T]) list(ctx context.Context, options metav1.ListOptions, seen func(T) error) (string, error) {
+func (r *Reflector[T]) list(ctx context.Context, options metav1.ListOptions, seen func(T) error, add func(key string)) (string, error) {
 	if options.Limit == 0 {
 		options.Limit = pageSize
 	}
@@ -184,9 +204,14 @@ func (r *Reflector[T]) list(ctx context.Context, options metav1.ListOptions, see
 		return "", fmt.Errorf("list: %w", err)
 	}
 	if r.Sink.Listed != nil {
-		r.Sink.Listed(version)
+		err = r.Sink.Listed(version)
 	}
-	return version, nil
+	for _, key := range r.After {
+		if add != nil && err == nil {
+			add(key)
+		}
+	}
+	return version, err
 }
 
 // listed is a page of objects of any type.

@@ -102,11 +102,12 @@ func testReflector(t *testing.T) {
 			Begin: func() { seen = append(seen, "begin") },
 			Seen:  func(m meta) error { seen = append(seen, "seen "+m.Name+" "+m.ResourceVersion); return nil },
 			Gone:  func(m meta) { seen = append(seen, "gone "+m.Name+" "+m.ResourceVersion) },
-			Listed: func(version string) {
+			Listed: func(version string) error {
 				seen = append(seen, "listed "+version)
 				if version == "20" {
 					stop()
 				}
+				return nil
 			},
 			Failed: func(err error, pause time.Duration) { seen = append(seen, "failed: "+err.Error()) },
 		},
@@ -168,11 +169,12 @@ func TestListIsLongerThanItsToken(t *testing.T) {
 		n := 0
 		(&controller.Reflector[meta]{From: s, Sink: controller.Sink[meta]{
 			Seen: func(meta) error { n++; return nil },
-			Listed: func(version string) {
+			Listed: func(version string) error {
 				if n != 2 || version != "5" {
 					t.Errorf("%d objects of version %s", n, version)
 				}
 				stop()
+				return nil
 			},
 			Failed: func(err error, _ time.Duration) { t.Error(err) },
 		}}).Run(ctx)

@@ -38,23 +38,22 @@ func StandBy(name string, leases toolscache.ListerWatcherWithContext, lease stri
 		defer s.mu.Unlock()
 		s.object, s.known = l, known
 	}
-	changed := &Signal{}
 	var listed *coordinationv1.Lease
-	source := &Reflector[*coordinationv1.Lease]{From: leases, Key: func(*coordinationv1.Lease) string { return "" }}
+	source := &Reflector[*coordinationv1.Lease]{From: leases, Key: func(*coordinationv1.Lease) string { return "" }, After: []string{""}}
 	source.Sink = Sink[*coordinationv1.Lease]{
 		Begin: func() { listed = nil },
 		Seen:  func(l *coordinationv1.Lease) error { listed = l; set(l, true); return nil },
 		Gone:  func(*coordinationv1.Lease) { set(nil, true) },
-		Listed: func(string) {
+		Listed: func(string) error {
 			set(listed, true)
-			changed.Fire()
+			return nil
 		},
 		Failed: func(err error, wait time.Duration) {
 			set(nil, false)
 			log.Warn("cannot follow the lease", "lease", lease, "again in", wait, "error", err)
 		},
 	}
-	return Row{Name: name, Sources: []Source{changed, source}, Reconcile: func(context.Context, string) (time.Duration, error) {
+	return Row{Name: name, Sources: []Source{source}, Reconcile: func(context.Context, string) (time.Duration, error) {
 		s.mu.Lock()
 		object, known := s.object, s.known
 		s.mu.Unlock()

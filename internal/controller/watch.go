@@ -14,9 +14,9 @@ import (
 const watchSeconds = int64(600)
 
 // Watch watches objects from options.ResourceVersion on, and hands each event over except bookmarks. A watch that ends is opened again, after
-// the pause if it has not lasted. Watch returns nil when ctx is done, or when the API server no longer has the version and the objects must be
-// listed again. After an error, of a watch or of the function, the caller pauses.
-func Watch(ctx context.Context, options metav1.ListOptions, open func(context.Context, metav1.ListOptions) (watch.Interface, error), pause *Pause, event func(watch.Event) error) error {
+// the pause if it has not lasted. Watch returns no error when ctx is done, or when the API server no longer has the version and the objects
+// must be listed again. After an error, of a watch or of the function, the caller pauses, and may continue from the version.
+func Watch(ctx context.Context, options metav1.ListOptions, open func(context.Context, metav1.ListOptions) (watch.Interface, error), pause *Pause, event func(watch.Event) error) (version string, err error) {
 	seconds := watchSeconds
 	options.Limit, options.AllowWatchBookmarks, options.TimeoutSeconds = 0, true, &seconds
 	for ctx.Err() == nil {
@@ -27,17 +27,17 @@ func Watch(ctx context.Context, options metav1.ListOptions, open func(context.Co
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return options.ResourceVersion, nil
 		case apierrors.IsGone(err), apierrors.IsResourceExpired(err):
 			pause.After(ctx, began)
-			return nil
+			return "", nil
 		case err != nil:
 			pause.Lasted(began)
-			return err
+			return options.ResourceVersion, err
 		}
 		pause.After(ctx, began)
 	}
-	return nil
+	return options.ResourceVersion, nil
 }
 
 // relay hands over the events of one watch, and keeps the version to continue from.

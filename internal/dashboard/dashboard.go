@@ -12,6 +12,7 @@ import (
 
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/reports"
 	"ephor.invalid/ephor/internal/settings"
@@ -40,6 +41,8 @@ type Options struct {
 	// Settings returns the settings of the installation, Types the types of known kinds; nil for the defaults, and none.
 	Settings func() *settings.Settings
 	Types    func() managedfields.TypeConverter
+	// Server returns the version of the API server; nil for the newest.
+	Server func() kubeversion.Minor
 	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
 

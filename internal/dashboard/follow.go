@@ -7,23 +7,22 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	"ephor.invalid/ephor/internal/compliance"
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 )
 
 // The limits for reading reports.
 const (
 	pageSize     = 100      // reports in one page of a list, some 10 kB each
-	watchFor     = 600      // the duration of a watch in seconds
 	maxEvent     = 16 << 20 // bytes of an object in a watch: more than the API server stores
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
@@ -64,121 +63,116 @@ func (r *reader) put(object map[string]any) reportKey {
 
 // follow keeps the index current until ctx is done. It calls ready once it holds all reports.
 func (r *reader) follow(ctx context.Context, ready func()) {
-	pause := &listwatch.Pause{First: firstPause, Longest: longestPause}
+	pause := &controller.Pause{First: firstPause, Longest: longestPause}
 	for ctx.Err() == nil {
 		version, err := r.list(ctx)
 		if err == nil {
 			ready()
-			err = r.watch(ctx, version, pause)
+			_, err = controller.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, r.watch, pause, r.event)
 		}
 		if ctx.Err() != nil || err == nil {
 			continue
 		}
 		wait := pause.Next()
 		r.log.Warn("the dashboard cannot follow the reports, will try again", "kind", r.kind.Resource, "in", wait, "error", err)
-		listwatch.Sleep(ctx, wait)
+		controller.Sleep(ctx, wait)
 	}
 }
+
+// reportPage is a page of reports.
+type reportPage struct {
+	Metadata metav1.ListMeta  `json:"metadata"`
+	Items    []map[string]any `json:"items"`
+}
+
+// GetResourceVersion and GetContinue implement controller.Page.
+func (p *reportPage) GetResourceVersion() string { return p.Metadata.ResourceVersion }
+func (p *reportPage) GetContinue() string        { return p.Metadata.Continue }
 
 // list reads all reports, page by page.
 func (r *reader) list(ctx context.Context) (version string, err error) {
 	r.index.begin()
 	listed := map[reportKey]bool{}
-	for next := ""; ; {
-		request := r.request("").Param("limit", strconv.Itoa(pageSize))
-		if next != "" {
-			request.Param("continue", next)
-		}
-		body, err := request.Do(ctx).Raw()
-		if listwatch.GoesOn(err, &next) {
-			continue
-		}
+	read := func(ctx context.Context, o metav1.ListOptions) (*reportPage, error) {
+		body, err := r.request("").SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).Do(ctx).Raw()
 		if err != nil {
-			return "", fmt.Errorf("list %s: %w", r.kind.Resource, err)
+			return nil, err
 		}
-		var page struct {
-			Metadata metav1.ListMeta  `json:"metadata"`
-			Items    []map[string]any `json:"items"`
-		}
-		if err := json.Unmarshal(body, &page); err != nil {
-			return "", fmt.Errorf("list %s: %w", r.kind.Resource, err)
-		}
-		for _, object := range page.Items {
+		p := &reportPage{}
+		return p, json.Unmarshal(body, p)
+	}
+	version, err = controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, read, func(p *reportPage) error {
+		for _, object := range p.Items {
 			listed[r.put(object)] = true
 		}
-		if version == "" {
-			version = page.Metadata.ResourceVersion
-		}
-		if next = page.Metadata.Continue; next == "" {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("list %s: %w", r.kind.Resource, err)
 	}
 	r.index.retain(r.cluster, listed)
 	return version, nil
 }
 
-// watch applies changes until the version to continue from has expired; that is not an error.
-func (r *reader) watch(ctx context.Context, version string, pause *listwatch.Pause) error {
-	for ctx.Err() == nil {
-		began := time.Now()
-		stream, err := r.request("").Param("watch", "true").Param("allowWatchBookmarks", "true").
-			Param("resourceVersion", version).Param("timeoutSeconds", strconv.Itoa(watchFor)).Stream(ctx)
-		if err == nil {
-			version, err = r.take(stream, version)
-		}
-		switch {
-		case apierrors.IsGone(err) || apierrors.IsResourceExpired(err):
-			pause.After(ctx, began, nil)
-			return nil
-		case err != nil && ctx.Err() == nil:
-			pause.Worked(began)
-			return fmt.Errorf("watch %s: %w", r.kind.Resource, err)
-		}
-		pause.After(ctx, began, nil)
+// watch opens a watch.
+func (r *reader) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	o.Watch = true
+	stream, err := r.request("").SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", r.kind.Resource, err)
+	}
+	bounded := &io.LimitedReader{R: stream}
+	return watch.NewStreamWatcher(&decoder{stream, bounded, json.NewDecoder(bounded)}, decoding{}), nil
+}
+
+// event applies a change.
+func (r *reader) event(e watch.Event) error {
+	o, ok := e.Object.(*unstructured.Unstructured)
+	switch {
+	case !ok:
+		return fmt.Errorf("watch %s: unexpected object", r.kind.Resource)
+	case e.Type == watch.Deleted:
+		r.index.remove(reportKey{o.GetNamespace(), o.GetName()})
+	default:
+		r.put(o.Object)
 	}
 	return nil
 }
 
-// take applies the events of one watch and returns the version to continue from.
-func (r *reader) take(stream io.ReadCloser, version string) (string, error) {
-	defer stream.Close()
-	bounded := &io.LimitedReader{R: stream}
-	events := json.NewDecoder(bounded)
-	for {
-		var event struct {
-			Type   string         `json:"type"`
-			Object map[string]any `json:"object"`
-		}
-		bounded.N = maxEvent
-		switch err := events.Decode(&event); {
-		case errors.Is(err, io.EOF) && bounded.N > 0:
-			return version, nil // it ended after its normal duration
-		case err != nil:
-			return version, err
-		}
-		if event.Type == "ERROR" {
-			return version, statusError(event.Object)
-		}
-		seen := unstructured.Unstructured{Object: event.Object}
-		version = seen.GetResourceVersion()
-		switch event.Type {
-		case "ADDED", "MODIFIED":
-			r.put(event.Object)
-		case "DELETED":
-			r.index.remove(reportKey{seen.GetNamespace(), seen.GetName()})
-		}
-	}
+// decoder reads the events of one watch, each with a bounded size.
+type decoder struct {
+	stream  io.Closer
+	bounded *io.LimitedReader
+	events  *json.Decoder
 }
 
-// statusError returns the error at the end of a watch.
-func statusError(object map[string]any) error {
-	text, err := json.Marshal(object)
-	if err != nil {
-		return err
+// Decode implements watch.Decoder.
+func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
+	var event struct {
+		Type   watch.EventType `json:"type"`
+		Object map[string]any  `json:"object"`
 	}
-	failed := metav1.Status{}
-	if err := json.Unmarshal(text, &failed); err != nil {
-		return err
+	d.bounded.N = maxEvent
+	if err := d.events.Decode(&event); err != nil {
+		if errors.Is(err, io.EOF) && d.bounded.N <= 0 {
+			err = errors.New("an event is too large")
+		}
+		return "", nil, err
 	}
-	return &apierrors.StatusError{ErrStatus: failed}
+	if event.Type != watch.Error {
+		return event.Type, &unstructured.Unstructured{Object: event.Object}, nil
+	}
+	failed := &metav1.Status{}
+	return event.Type, failed, runtime.DefaultUnstructuredConverter.FromUnstructured(event.Object, failed)
+}
+
+// Close implements watch.Decoder.
+func (d *decoder) Close() { _ = d.stream.Close() }
+
+// decoding makes the error of an event that cannot be decoded the last event of its watch.
+type decoding struct{}
+
+// AsObject implements watch.Reporter.
+func (decoding) AsObject(err error) runtime.Object {
+	return &metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
 }

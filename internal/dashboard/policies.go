@@ -32,7 +32,13 @@ type policySet struct {
 
 // compiling returns the options for compiling policies as the admission controller does: a namespaced policy applies only to its
 // namespace.
-func (d *Dashboard) compiling() family.Options { return family.Options{Types: d.o.Types} }
+func (d *Dashboard) compiling() family.Options {
+	o := family.Options{Types: d.o.Types}
+	if d.o.Server != nil {
+		o.Server = d.o.Server()
+	}
+	return o
+}
 
 // compile decodes and compiles policies, with their companions and exceptions. Use its result only if it has no mistakes.
 func (d *Dashboard) compile(text string) (set policySet) {

@@ -55,6 +55,8 @@ type Diagnostic struct {
 	Name     string // the subject of the mistake, such as a field, a variable or a kind; set for the codes whose documentation mentions it
 	Summary  string // what is wrong; Kyverno's text verbatim if Kyverno has one
 	Hint     string // how to correct it; may be empty
+	// Newer: a newer version of Kubernetes would accept it, which the hint names.
+	Newer bool
 }
 
 // String returns `position: path: summary (hint)` without empty parts.

@@ -21,6 +21,8 @@ const (
 	// prevented all deletions.
 	DeletionPreview = "DeletionPreview"
 	DeletionLimit   = "DeletionLimitExceeded"
+	// MeaningChanged reports that another version of Kubernetes changed what a policy means.
+	MeaningChanged = "MeaningChanged"
 )
 
 // The actions of events.

@@ -5,6 +5,7 @@ import (
 
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -55,6 +56,8 @@ type Reviewed struct {
 type Permissions struct {
 	// ServicesInNamespaces: expressions of namespaced policies may call HTTP services.
 	ServicesInNamespaces bool
+	// Server is the version of the API server.
+	Server kubeversion.Minor
 	// Documents: the policies are for the command line, where policies for documents need no constraints.
 	Documents bool
 }
@@ -74,16 +77,20 @@ type Options struct {
 	Existing bool
 	// OnlyListed: no policy evaluates requests for subresources of Pods that it does not list (--podSubresources=false).
 	OnlyListed bool
+	// Server is the version of the API server that defines functions, standards and fields.
+	Server kubeversion.Minor
 	// Allowance is charged for what the policy costs to compile; nil for that of a single policy. Use Within to read it.
 	Allowance *compilecost.Allowance
 }
 
-// Within returns the Allowance that a compiler charges.
+// Within returns the Allowance that a compiler charges. It names the version of the API server.
 func (o Options) Within() *compilecost.Allowance {
-	if o.Allowance == nil {
-		return &compilecost.Allowance{}
+	a := o.Allowance
+	if a == nil {
+		a = &compilecost.Allowance{}
 	}
-	return o.Allowance
+	a.Server = o.Server
+	return a
 }
 
 // Subresources reports whether policies on Pods also evaluate requests for the subresources that change the containers of Pods.

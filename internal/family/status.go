@@ -57,6 +57,25 @@ func (s *State) SetLogin(conditions *[]metav1.Condition) {
 	})
 }
 
+// ConditionKubernetes is the type of the condition about what another version of the API server changed. It does not decide whether a policy
+// is ready.
+const ConditionKubernetes = "KubernetesVersion"
+
+// SetKubernetes adds the condition about what the last change of the API server's version changed about the policy. It stays until the policy
+// itself is changed.
+func (s *State) SetKubernetes(conditions *[]metav1.Condition, generation int64) {
+	if old := meta.FindStatusCondition(*conditions, ConditionKubernetes); old != nil && old.ObservedGeneration != generation {
+		meta.RemoveStatusCondition(conditions, ConditionKubernetes)
+	}
+	if s.Program == nil || s.Program.Changed == nil {
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: ConditionKubernetes, Status: metav1.ConditionTrue, Reason: "MeaningChanged", ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(s.Now),
+		Message: value.Message(s.Program.Changed.String()),
+	})
+}
+
 // LackingRights are rights on objects of one kind that an account lacks.
 type LackingRights struct {
 	// Text names the account, the verbs and the kind.

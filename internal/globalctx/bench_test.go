@@ -9,12 +9,12 @@ import (
 
 // BenchmarkRead reads 10,000 resources: all of them, a projection, and both after one resource has changed.
 func BenchmarkRead(b *testing.B) {
-	w, _, _, _ := newWatched(1 << 30)
-	list := make([]any, 10_000)
+	w, _, _ := newWatched(1 << 30)
+	list := make([]object, 10_000)
 	for i := range list {
-		list[i] = resource("ns", fmt.Sprintf("name-%05d", i))
+		list[i] = w.object(resource("ns", fmt.Sprintf("name-%05d", i)))
 	}
-	if err := w.Replace(list, "1"); err != nil {
+	if err := w.replace(list); err != nil {
 		b.Fatal(err)
 	}
 	e, diags := globalentry.Compile(map[string]any{
@@ -33,7 +33,7 @@ func BenchmarkRead(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if changing {
-						if err := w.Update(resource("ns", "name-05000")); err != nil {
+						if err := w.update(w.object(resource("ns", "name-05000"))); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -10,18 +10,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	toolscache "k8s.io/client-go/tools/cache"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/globalentry"
-	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -32,7 +28,7 @@ const pageSize = 250
 // overload is the pause before resources that exceeded the capacity are listed again, unless another entry releases its resources.
 const overload = 5 * time.Minute
 
-// watched is a source for the resources of one kind, which are listed and then watched. It is the store of a reflector.
+// watched is a source for the resources of one kind, which are listed and then watched.
 type watched struct {
 	client   dynamic.ResourceInterface
 	capacity *capacity
@@ -46,8 +42,6 @@ type watched struct {
 	listed  bool
 	held    int // the size of the objects in bytes, counted in capacity
 	ended   bool
-	// stop ends the current list and watch.
-	stop context.CancelCauseFunc
 }
 
 type object struct {
@@ -62,8 +56,6 @@ func compare(a, b object) int {
 
 // errNotListed is the error for a reader whose data are released while it reads.
 var errNotListed = errors.New("the resources are being listed again")
-
-var _ toolscache.ReflectorStore = (*watched)(nil)
 
 func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *publisher) *watched {
 	kind := r.APIVersion + " " + r.Resource
@@ -89,31 +81,45 @@ func (w *watched) data() *data { return w.get() }
 
 // run follows the resources until ctx is done. If they exceed the capacity, it releases them and tries again later.
 func (w *watched) run(ctx context.Context) {
-	logger := logr.FromSlogHandler(w.log.Handler()).V(1)
-	r := toolscache.NewReflectorWithOptions(w, nil, w, toolscache.ReflectorOptions{Name: "global-context", TypeDescription: w.kind, Logger: &logger})
-	outage := firstPause
-	for {
-		var term context.Context
-		term, w.stop = context.WithCancelCause(ctx)
-		var room <-chan struct{} // closed when there may be enough
-		began := time.Now()
-		err := r.ListAndWatchWithContext(term) // nil when a watch ended
-		if time.Since(began) >= longestOutage {
-			outage = firstPause // a watch that ends at once is no sign that the next one lasts
-		}
-		next := outage
-		switch {
-		case ctx.Err() != nil:
-		case errors.As(context.Cause(term), new(*tooLargeError)), err != nil && w.broken(err):
-			next, room = overload, w.capacity.later()
-		default:
-			outage = min(2*outage, longestOutage)
-		}
-		w.stop(nil)
-		if !pause(ctx, next, room) {
-			return
-		}
+	var read []object // by the current list
+	room, listing := 0, false
+	r := controller.Reflector[*unstructured.Unstructured]{
+		From: controller.From(w.client), Options: metav1.ListOptions{Limit: pageSize}, Pause: controller.Pause{First: firstPause, Longest: longestOutage},
 	}
+	r.Sink = controller.Sink[*unstructured.Unstructured]{
+		Begin: func() { read, room, listing = nil, w.room(), true },
+		Seen: func(u *unstructured.Unstructured) error {
+			o := w.object(u)
+			if !listing {
+				return w.update(o)
+			}
+			if room -= o.bytes; room < 0 {
+				return &tooLargeError{w.capacity.max}
+			}
+			read = append(read, o)
+			return nil
+		},
+		Listed: func(string) error {
+			listing = false
+			defer func() { read = nil }()
+			return w.replace(read)
+		},
+		Gone: func(u *unstructured.Unstructured) { w.remove(w.object(u)) },
+		Failed: func(err error, next time.Duration) {
+			read = nil
+			what := "watch"
+			if listing {
+				what = "list"
+			}
+			if cause := errors.Unwrap(err); cause != nil {
+				err = fmt.Errorf("failed to %s %s: %w", what, w.kind, cause)
+			}
+			if w.broken(err) {
+				pause(ctx, overload-next, w.capacity.later())
+			}
+		},
+	}
+	r.Run(ctx)
 }
 
 // end releases the resources at once: the entry that replaces this one may need their room. The list and watch end soon after.
@@ -149,40 +155,6 @@ func (w *watched) broken(err error) (tooLarge bool) {
 func (w *watched) overloaded(err error) {
 	w.clear()
 	w.fail(err)
-	w.stop(err)
-}
-
-// List implements toolscache.ListerWatcher. It reads page by page, as long as there is room.
-func (w *watched) List(o metav1.ListOptions) (runtime.Object, error) {
-	return w.ListWithContext(context.Background(), o)
-}
-
-// ListWithContext implements toolscache.ListerWatcherWithContext.
-func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	// Resource version 0 would return the whole list in one answer.
-	o = metav1.ListOptions{Limit: pageSize, TimeoutSeconds: o.TimeoutSeconds}
-	out := &unstructured.UnstructuredList{}
-	room := w.room()
-	for {
-		page, err := w.client.List(ctx, o)
-		if listwatch.GoesOn(err, &o.Continue) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			strip(&page.Items[i])
-			if room -= value.Size(page.Items[i].Object, room); room < 0 {
-				return nil, &tooLargeError{w.capacity.max}
-			}
-		}
-		out.Items = append(out.Items, page.Items...)
-		if o.Continue = page.GetContinue(); o.Continue == "" {
-			out.Object = page.Object
-			return out, nil
-		}
-	}
 }
 
 // room returns the capacity for a new list: the free capacity, and that of the list that it replaces.
@@ -194,31 +166,8 @@ func (w *watched) room() int {
 	return w.capacity.max - w.capacity.used + w.held
 }
 
-// Watch implements toolscache.ListerWatcher.
-func (w *watched) Watch(o metav1.ListOptions) (watch.Interface, error) {
-	return w.WatchWithContext(context.Background(), o)
-}
-
-// WatchWithContext implements toolscache.ListerWatcherWithContext.
-func (w *watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	return w.client.Watch(ctx, o)
-}
-
-// IsWatchListSemanticsUnSupported makes the reflector use a list, since only a list supports a limit.
-func (w *watched) IsWatchListSemanticsUnSupported() bool { return true }
-
-// strip removes managedFields, often the largest part of an object.
-func strip(u *unstructured.Unstructured) { u.SetManagedFields(nil) }
-
-// Add implements toolscache.ReflectorStore.
-func (w *watched) Add(obj any) error { return w.Update(obj) }
-
-// Update implements toolscache.ReflectorStore.
-func (w *watched) Update(obj any) error {
-	o, err := w.object(obj)
-	if err != nil {
-		return err
-	}
+// update adds or replaces an object.
+func (w *watched) update(o object) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.listed {
@@ -243,34 +192,24 @@ func (w *watched) Update(obj any) error {
 	return nil
 }
 
-// Delete implements toolscache.ReflectorStore.
-func (w *watched) Delete(obj any) error {
-	o, err := w.object(obj)
-	if err != nil {
-		return err
-	}
+// remove removes an object.
+func (w *watched) remove(o object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i, known := slices.BinarySearchFunc(w.objects, o, compare)
 	if !known || !w.listed {
-		return nil
+		return
 	}
 	w.held -= w.objects[i].bytes
 	_ = w.capacity.add(-w.objects[i].bytes)
 	w.objects = slices.Delete(w.objects, i, i+1)
 	w.publish(w.get().refreshed)
-	return nil
 }
 
-// Replace implements toolscache.ReflectorStore.
-func (w *watched) Replace(list []any, _ string) error {
-	objects, total := make([]object, len(list)), 0
-	for i, obj := range list {
-		o, err := w.object(obj)
-		if err != nil {
-			return err
-		}
-		objects[i] = o
+// replace replaces all objects by those of a list.
+func (w *watched) replace(objects []object) error {
+	total := 0
+	for _, o := range objects {
 		total += o.bytes
 	}
 	slices.SortFunc(objects, compare)
@@ -288,16 +227,10 @@ func (w *watched) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync implements toolscache.ReflectorStore.
-func (w *watched) Resync() error { return nil }
-
-func (w *watched) object(obj any) (object, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return object{}, fmt.Errorf("a %T is not a resource", obj)
-	}
-	strip(u)
-	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.capacity.max+1)}, nil
+// object returns an object without managedFields, often its largest part.
+func (w *watched) object(u *unstructured.Unstructured) object {
+	u.SetManagedFields(nil)
+	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.capacity.max+1)}
 }
 
 // publish replaces the data by the current objects; the list is computed at the first read. The caller holds w.mu.

@@ -26,14 +26,21 @@ func resource(namespace, name string) *unstructured.Unstructured {
 }
 
 // newWatched returns resources as the reflector uses them, the number of reported changes, and the reported failures.
-func newWatched(max int) (w *watched, changes *int, failure *string, stopped context.Context) {
+func newWatched(max int) (w *watched, changes *int, failure *string) {
 	changes, failure = new(int), new(string)
-	ctx, stop := context.WithCancelCause(context.Background())
 	p := &publisher{
 		first: make(chan struct{}), now: func() time.Time { return time.Unix(1000, 0) },
 		changed: func() { *changes++ }, failed: func(err error) { *failure = err.Error() },
 	}
-	return &watched{capacity: &capacity{max: max}, publisher: p, log: slog.New(slog.DiscardHandler), stop: stop}, changes, failure, ctx
+	return &watched{capacity: &capacity{max: max}, publisher: p, log: slog.New(slog.DiscardHandler)}, changes, failure
+}
+
+// objects returns objects as a list has them.
+func objects(w *watched, of ...*unstructured.Unstructured) (out []object) {
+	for _, u := range of {
+		out = append(out, w.object(u))
+	}
+	return out
 }
 
 func names(t *testing.T, d *data) string {
@@ -54,14 +61,14 @@ func names(t *testing.T, d *data) string {
 }
 
 func TestResourcesFollow(t *testing.T) {
-	w, changes, _, _ := newWatched(1 << 20)
+	w, changes, _ := newWatched(1 << 20)
 	if got := names(t, w.data()); got != "error: it has not been fetched yet" {
 		t.Error(got)
 	}
-	if err := w.Add(resource("a", "early")); err == nil {
+	if err := w.update(w.object(resource("a", "early"))); err == nil {
 		t.Error("an event before the list was taken")
 	}
-	if err := w.Replace([]any{resource("b", "x"), resource("a", "y")}, "1"); err != nil {
+	if err := w.replace(objects(w, resource("b", "x"), resource("a", "y"))); err != nil {
 		t.Fatal(err)
 	}
 	first := w.data()
@@ -70,10 +77,10 @@ func TestResourcesFollow(t *testing.T) {
 		want string
 	}{
 		{func() error { return nil }, "a/y b/x"},
-		{func() error { return w.Add(resource("a", "z")) }, "a/y a/z b/x"},
-		{func() error { return w.Update(resource("a", "y")) }, "a/y a/z b/x"},
-		{func() error { return w.Delete(resource("b", "x")) }, "a/y a/z"},
-		{func() error { return w.Delete(resource("b", "x")) }, "a/y a/z"},
+		{func() error { return w.update(w.object(resource("a", "z"))) }, "a/y a/z b/x"},
+		{func() error { return w.update(w.object(resource("a", "y"))) }, "a/y a/z b/x"},
+		{func() error { w.remove(w.object(resource("b", "x"))); return nil }, "a/y a/z"},
+		{func() error { w.remove(w.object(resource("b", "x"))); return nil }, "a/y a/z"},
 	} {
 		if err := step.do(); err != nil {
 			t.Error(err)
@@ -91,7 +98,7 @@ func TestResourcesFollow(t *testing.T) {
 	if w.capacity.used != w.held || w.held == 0 {
 		t.Errorf("%d of %d bytes are counted", w.capacity.used, w.held)
 	}
-	if err := w.Replace(nil, "2"); err != nil || w.capacity.used != 0 {
+	if err := w.replace(nil); err != nil || w.capacity.used != 0 {
 		t.Error(err, w.capacity.used)
 	}
 	if got := names(t, w.data()); got != "" {
@@ -121,18 +128,18 @@ func TestResourcesThatMayNotBeListed(t *testing.T) {
 
 // Resources that exceed the capacity are released at once and become an error: a partial list would count as complete.
 func TestResourcesAreBounded(t *testing.T) {
-	w, _, failure, stopped := newWatched(200)
-	if err := w.Replace([]any{resource("a", "x"), resource("a", "y")}, "1"); err != nil {
+	w, _, failure := newWatched(200)
+	if err := w.replace(objects(w, resource("a", "x"), resource("a", "y"))); err != nil {
 		t.Fatal(err)
 	}
 	unread := w.data()
 	var err error
 	for i := 0; err == nil && i < 10; i++ {
-		err = w.Add(resource("a", fmt.Sprint(i)))
+		err = w.update(w.object(resource("a", fmt.Sprint(i))))
 	}
 	const want = "the resources of all entries would take more than 200 bytes, the limit of --maxGlobalContextBytes"
-	if err == nil || err.Error() != want || *failure != want || stopped.Err() == nil {
-		t.Errorf("%v, %q, %v", err, *failure, stopped.Err())
+	if err == nil || err.Error() != want || *failure != want {
+		t.Errorf("%v, %q", err, *failure)
 	}
 	if got := names(t, w.data()); got != "error: "+want {
 		t.Error(got)
@@ -140,13 +147,13 @@ func TestResourcesAreBounded(t *testing.T) {
 	if got := names(t, unread); got != "error: the resources are being listed again" {
 		t.Error("data that nobody had read: ", got)
 	}
-	if err := w.Add(resource("a", "late")); err == nil || w.capacity.used != 0 {
+	if err := w.update(w.object(resource("a", "late"))); err == nil || w.capacity.used != 0 {
 		t.Error("objects are taken after the end: ", err, w.capacity.used)
 	}
-	if err := w.Replace([]any{resource("a", strings.Repeat("x", 300))}, "2"); err == nil || w.capacity.used != 0 {
+	if err := w.replace(objects(w, resource("a", strings.Repeat("x", 300)))); err == nil || w.capacity.used != 0 {
 		t.Error(err, w.capacity.used)
 	}
-	if err := w.Replace([]any{resource("a", "x")}, "3"); err != nil {
+	if err := w.replace(objects(w, resource("a", "x"))); err != nil {
 		t.Error(err)
 	}
 	if got := names(t, w.data()); got != "a/x" {

@@ -10,6 +10,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -31,8 +32,12 @@ type Exceptions struct {
 	// WarnDays returns the number of days before its end from which an exception ends soon; nil for none.
 	WarnDays func() int
 	Catalog  *catalog.Catalog
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Server returns the version of the API server; nil for the newest.
+	Server func() kubeversion.Minor
+	Log    *slog.Logger
+	Now    func() time.Time
+
+	followed []*exceptionsOf // by kind
 
 	mu sync.Mutex
 	// pending are the exceptions without a proved approval.
@@ -58,9 +63,25 @@ func (x *Exceptions) Watches() (all []Watch) {
 				}
 			}
 		}
+		x.followed = append(x.followed, of)
 		all = append(all, Watch{Object: Object(k.GVK()), Resource: k.Resource, Older: k.Versions[1:], Optional: true, Handler: of.objects.handler()})
 	}
 	return all
+}
+
+// Recompile compiles all exceptions again, for another version of the API server.
+func (x *Exceptions) Recompile() {
+	for _, of := range x.followed {
+		for id := range of.objects.list() {
+			of.turn.Lock()
+			if u := of.objects.get(id); u != nil { // it may have been deleted in the meantime
+				if err := of.objects.safely(u, func() error { return of.put(u) }); err != nil {
+					x.Log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
+				}
+			}
+			of.turn.Unlock()
+		}
+	}
 }
 
 // exceptionsOf follows the exceptions of one kind. Exceptions of another kind may have the same names.
@@ -90,7 +111,11 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 			panic(v)
 		}
 	}()
-	e, diags := x.Families.OneException(compile.Object{Value: u.Object})
+	var options family.Options
+	if x.Server != nil {
+		options.Server = x.Server()
+	}
+	e, diags := x.Families.ExceptionWith(compile.Object{Value: u.Object}, options)
 	if err := diags.Err(); err != nil {
 		// The previous version no longer reflects the author's intent.
 		if x.KeepMistaken && e != nil {

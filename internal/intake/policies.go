@@ -10,6 +10,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
@@ -26,6 +27,8 @@ type PolicyOptions struct {
 	Accept func(*unstructured.Unstructured) bool
 	// Compile are the options of the compiler.
 	Compile family.Options
+	// Server returns the version of the API server; nil for the newest.
+	Server func() kubeversion.Minor
 	// ForceIgnore gives every policy the failure policy Ignore.
 	ForceIgnore bool
 	// Seen is called after each event; nil for none.
@@ -49,6 +52,8 @@ type Policies struct {
 	companions companions
 	rooms      rooms
 
+	// again is held for writing while Recompile compiles a policy, and for reading while an event does.
+	again sync.RWMutex
 	// compiling is held for reading while a policy is compiled and put into the catalog. auditFirst names the policies that audit first.
 	compiling  sync.RWMutex
 	auditFirst map[string]bool
@@ -99,6 +104,8 @@ func definedAs(k *family.Kind) string {
 
 // take puts a new or changed policy into force.
 func (p *Policies) take(old, u *unstructured.Unstructured) error {
+	p.again.RLock()
+	defer p.again.RUnlock()
 	defer p.companions.serialize(u)()
 	id := idOf(u)
 	err := p.compile(u)
@@ -175,9 +182,19 @@ func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*polic
 	var leave func()
 	options.Allowance, leave = p.rooms.enter(idOf(u))
 	defer leave()
+	if p.Server != nil {
+		options.Server = p.Server()
+	}
 	program, diags := p.Families.With(compile.Object{Value: u.Object}, attached, options)
 	if program == nil {
 		return nil, diags
+	}
+	if old := p.Catalog.Snapshot().Get(idOf(u)); old != nil && old.UID == program.UID && old.Generation == program.Generation {
+		program.Changed = old.Changed
+		if change := compile.Changes(old, program); change != nil {
+			program.Changed = change
+			p.Log.Warn("another version of Kubernetes changes what a policy means", "policy", idOf(u).String(), "change", change.String())
+		}
 	}
 	if p.ForceIgnore {
 		program.Settings.FailurePolicy = policy.Ignore // the Program is not shared yet
@@ -213,6 +230,8 @@ func (p *Policies) AuditFirst(names map[string]bool) {
 }
 
 func (p *Policies) drop(u *unstructured.Unstructured) {
+	p.again.RLock()
+	defer p.again.RUnlock()
 	defer p.companions.serialize(u)()
 	id := idOf(u)
 	if program := p.Catalog.Snapshot().Get(id); program != nil {
@@ -237,6 +256,21 @@ func (p *Policies) retry(changed policy.ID) {
 			_ = p.compile(u)
 		}
 	}
+}
+
+// Recompile compiles all policies again, for another version of the API server.
+func (p *Policies) Recompile() {
+	for id, u := range p.objects.list() {
+		func() {
+			p.again.Lock()
+			defer p.again.Unlock()
+			defer p.companions.serialize(u)()
+			if now := p.objects.get(id); now != nil { // it may have been deleted or changed in the meantime
+				_ = p.compile(now)
+			}
+		}()
+	}
+	p.Seen()
 }
 
 // Observe reports each later change of a policy to f.

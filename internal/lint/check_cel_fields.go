@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/match"
 	"ephor.invalid/ephor/internal/schema"
 )
@@ -38,7 +40,7 @@ spec:
 	cause: true,
 	policy: func(in *input) {
 		for i := range in.policy.Spec.Rules {
-			for _, d := range celFieldsOf(&in.policy.Spec.Rules[i], rulePath(i), in.kinds, &compilecost.Allowance{}) {
+			for _, d := range celFieldsOf(&in.policy.Spec.Rules[i], rulePath(i), in.kinds, &compilecost.Allowance{Server: in.kinds.Server()}) {
 				in.warn(d.Path, d.Hint, "%s", d.Summary)
 			}
 		}
@@ -48,12 +50,27 @@ spec:
 // CELFields compares the CEL expressions of a ClusterPolicy or Policy with the fields of the kinds that its rules match.
 // Admission accepts a policy with these warnings. Unknown kinds give no warnings.
 func CELFields(object map[string]any, kinds *schema.Kinds) diag.List {
+	out := classicCELFields(object, kinds)
+	for v := kinds.Server() + 1; len(out) > 0 && v <= kubeversion.Newest; v++ {
+		then := classicCELFields(object, kinds.At(v))
+		for i := range out {
+			d := &out[i]
+			known := slices.ContainsFunc(then, func(t diag.Diagnostic) bool { return t.Path == d.Path && t.Summary == d.Summary })
+			if !known && d.Hint == "" {
+				d.Hint = sinceHint(v, kinds.Server())
+			}
+		}
+	}
+	return out
+}
+
+func classicCELFields(object map[string]any, kinds *schema.Kinds) diag.List {
 	p, diags := classic.Decode(object)
 	if diags.HasErrors() {
 		return nil
 	}
 	var out diag.List
-	allowance := &compilecost.Allowance{} // of all rules and kinds; beyond it there are no warnings
+	allowance := &compilecost.Allowance{Server: kinds.Server()} // of all rules and kinds; beyond it there are no warnings
 	for i := range p.Spec.Rules {
 		out.Add(celFieldsOf(&p.Spec.Rules[i], rulePath(i), kinds, allowance)...)
 	}
@@ -115,7 +132,7 @@ func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found, a *
 	if a.Exceeded() || a.Take(compilecost.Cost{Time: environmentTime}) != nil {
 		return nil
 	}
-	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Params: in.ParamKind != nil}, kind.Kind, shape{kind.Type})
+	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Params: in.ParamKind != nil, Server: a.Version()}, kind.Kind, shape{kind.Type})
 	if err != nil {
 		return nil
 	}

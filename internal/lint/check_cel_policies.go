@@ -11,6 +11,7 @@ import (
 	"ephor.invalid/ephor/internal/celenv"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/kinds"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/schema"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -40,7 +41,7 @@ func celPolicyFields(object map[string]any, namespaced bool, known *schema.Kinds
 	}
 	var common diag.List
 	for i, kind := range constrained(spec.MatchConstraints, known) {
-		mistakes, ok := spec.undefined(kind, namespaced)
+		mistakes, ok := spec.undefined(kind, namespaced, known.Server())
 		switch {
 		case !ok:
 			return nil
@@ -81,8 +82,8 @@ func constrained(m *admissionregistrationv1.MatchResources, known *schema.Kinds)
 }
 
 // undefined returns diagnostics for fields that the kind does not have; ok is false if the variables cannot be typed.
-func (s *celSpec) undefined(kind schema.Found, namespaced bool) (out diag.List, ok bool) {
-	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Kind: celenv.Validating, Namespaced: namespaced}, kind.Kind, shape{kind.Type})
+func (s *celSpec) undefined(kind schema.Found, namespaced bool, server kubeversion.Minor) (out diag.List, ok bool) {
+	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Kind: celenv.Validating, Namespaced: namespaced, Server: server}, kind.Kind, shape{kind.Type})
 	if err != nil {
 		return nil, false
 	}

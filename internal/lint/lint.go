@@ -12,6 +12,7 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/family/classic"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/schema"
 	"ephor.invalid/ephor/internal/value"
@@ -56,7 +57,7 @@ var (
 )
 
 // checks is the immutable registry.
-var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion, unseenImage, wideException, targetNamedTwice)
+var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion, unseenImage, wideException, targetNamedTwice, virtualResource)
 
 func freeze(list ...*Check) []*Check {
 	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}
@@ -111,9 +112,40 @@ func Found(d diag.Diagnostic) Finding {
 // Code returns the code of the diagnostic, or the name of the check if there is none. No code equals the name of a check.
 func (f Finding) Code() string { return cmp.Or(string(f.Diagnostic.Code), f.Check.Name) }
 
-// Policy checks one policy of any family. It stops after errors other than unknown variables, because then the meaning of the rest is unknown. pos
-// returns positions for field paths; it may be nil.
+// Policy checks one policy of any family. A finding that a newer version of Kubernetes would not have says so.
 func Policy(o compile.Object, opts Options) []Finding {
+	if opts.Kinds == nil {
+		opts.Kinds = schema.New().At(opts.Permitted.Server)
+	}
+	out := policyFindings(o, opts)
+	ofFields := func(f Finding) bool { return f.Check == celFields || f.Check == unknownPath || f.Check == misspeltKind }
+	if !slices.ContainsFunc(out, ofFields) {
+		return out
+	}
+	server, dated := opts.Kinds.Server(), make([]bool, len(out))
+	for v := server + 1; v <= kubeversion.Newest; v++ {
+		newer := opts
+		newer.Kinds, newer.Permitted.Server = opts.Kinds.At(v), v
+		then := policyFindings(o, newer)
+		for i := range out {
+			f := &out[i]
+			known := slices.ContainsFunc(then, func(t Finding) bool { return t.Check == f.Check && t.Path == f.Path && t.Summary == f.Summary })
+			if ofFields(*f) && !known && !dated[i] {
+				f.Hint, dated[i] = sinceHint(v, server), true
+			}
+		}
+	}
+	return out
+}
+
+// sinceHint returns the hint about a field or kind of a newer version.
+func sinceHint(since, server kubeversion.Minor) string {
+	return "it exists since Kubernetes " + since.String() + "; the API server has " + server.String()
+}
+
+// policyFindings checks one policy of any family. It stops after errors other than unknown variables, because then the meaning of the rest is unknown. pos
+// returns positions for field paths; it may be nil.
+func policyFindings(o compile.Object, opts Options) []Finding {
 	opts.Permitted.Documents = true
 	program, diags := compile.Written(o, opts.Permitted)
 	var out []Finding
@@ -125,9 +157,6 @@ func Policy(o compile.Object, opts Options) []Finding {
 		return out
 	}
 	known := opts.Kinds
-	if known == nil {
-		known = schema.New()
-	}
 	if strings.HasPrefix(program.APIVersion, celpolicy.Group+"/") {
 		for _, d := range celPolicyFields(o.Value, program.Namespace != "", known) {
 			if o.Pos != nil {

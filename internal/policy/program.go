@@ -2,8 +2,10 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/schedule"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -31,6 +33,10 @@ type Program struct {
 	Rules []*Rule
 	// HandedOver: the API server itself enforces the policy on requests (family.Family.HandedOver).
 	HandedOver bool
+	// Server is the version of the API server for which the policy was compiled.
+	Server kubeversion.Minor
+	// Changed says what the last change of the version of the API server changed about the policy; nil for nothing.
+	Changed *ServerChange
 	// AuditsFirst: the policy reports, and denies and changes nothing (see Program.AuditFirst).
 	AuditsFirst bool
 	// Unconfined: a namespaced policy that selects objects of every namespace (family.Options.CommandLine).
@@ -42,6 +48,17 @@ type Program struct {
 	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors can still be evaluated: its
 	// broken rules evaluate to status error.
 	Diags diag.List
+}
+
+// ServerChange is what another version of the API server changed about a policy.
+type ServerChange struct {
+	From, To kubeversion.Minor
+	What     []string // one text for each rule or expression
+}
+
+// String returns the change as one text.
+func (c *ServerChange) String() string {
+	return "Kubernetes " + c.From.String() + " became " + c.To.String() + ": " + strings.Join(c.What, "; ")
 }
 
 // Key returns `name` for cluster-scoped policies and `namespace/name` for namespaced ones.

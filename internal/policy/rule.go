@@ -105,6 +105,8 @@ type Rule struct {
 	Payload Payload
 	// Header holds the literal conditions of match and exclude; nil if unknown.
 	Header *Header
+	// Latest is the level of the Pod Security Standards whose latest version, that of the API server, the rule checks; empty for none.
+	Latest string
 	// Outputs are the kinds of objects that a generate rule creates, if the policy names them.
 	Outputs []Output
 	// Grants are the rights on other objects that the rule's work needs.

@@ -25,7 +25,11 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 	if leaves(req, object) {
 		return Answer{Allowed: true}
 	}
-	program, diags := v.Families.Written(compile.Object{Value: object}, v.Permitted)
+	permitted := v.Permitted
+	if v.Server != nil {
+		permitted.Server = v.Server()
+	}
+	program, diags := v.Families.Written(compile.Object{Value: object}, permitted)
 	own := v.Families.FamilyOf(typeOf(object))
 	if program != nil {
 		diags.Add(v.checkKinds(program, object)...)
@@ -35,7 +39,8 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 		diags.Add(v.checkNamespace(program)...)
 		diags.Add(v.checkDeferred(program)...)
 		diags.Add(v.checkLoops(program)...)
-		diags.Add(lint.CELFields(object, builtinKinds)...)
+		diags.Add(lint.VirtualResources(program)...)
+		diags.Add(lint.CELFields(object, builtinKinds.At(permitted.Server))...)
 	}
 	changed := true
 	if req.Operation == policy.Update {

@@ -11,6 +11,7 @@ import (
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/value"
@@ -36,6 +37,8 @@ type Options struct {
 	Accounts Accounts
 	// Permitted is what the operator permits policies to do.
 	Permitted family.Permissions
+	// Server returns the version of the API server; nil for the newest.
+	Server func() kubeversion.Minor
 	// Webhooks returns warnings about a policy's effect on the webhooks; nil for none.
 	Webhooks func(*policy.Program) diag.List
 }

@@ -28,7 +28,7 @@ func refusal(mistakes diag.List) string {
 }
 
 // fieldErrors returns the text for mistakes in the form of the API server's field errors: one alone, several as a list. Each is also
-// returned as a warning.
+// returned as a warning. Further lines name the versions of Kubernetes that would accept an expression.
 func fieldErrors(mistakes diag.List) (message string, each []string) {
 	for _, d := range mistakes {
 		text := d.Summary
@@ -37,10 +37,16 @@ func fieldErrors(mistakes diag.List) (message string, each []string) {
 		}
 		each = append(each, text)
 	}
+	message = "[" + strings.Join(each, ", ") + "]"
 	if len(each) == 1 {
-		return each[0], each
+		message = each[0]
 	}
-	return "[" + strings.Join(each, ", ") + "]", each
+	for _, d := range mistakes {
+		if d.Newer {
+			message += "\n  at " + d.Path + ": " + d.Hint
+		}
+	}
+	return message, each
 }
 
 // form is the way in which the text of a mistake names its place.

@@ -79,7 +79,7 @@ func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, review
 		})
 		return
 	}
-	program, diags := compile.With(object, nil, family.Options{})
+	program, diags := compile.With(object, nil, family.Options{Server: s.server()})
 	if s.refused("policy-not-enforced", Lost, u, "its rules would end in errors, and nothing of it would be enforced: ", diags) {
 		return
 	}
@@ -95,7 +95,7 @@ func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, review
 			return
 		}
 	}
-	for _, f := range lint.Policy(object, lint.Options{}) {
+	for _, f := range lint.Policy(object, lint.Options{Permitted: family.Permissions{Server: s.server()}}) {
 		for _, name := range differences {
 			if f.Check.Name == name && !(s.settings != nil && u.GetNamespace() == "" && s.settings.ExpandData[u.GetName()]) {
 				s.add(Finding{Code: "policy-differs", Severity: Stops, Object: objectOf(u), Message: f.Diagnostic.String()})

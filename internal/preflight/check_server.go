@@ -5,10 +5,18 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // oldest is the oldest Kubernetes that the chart accepts.
 const oldest = "1.30.0"
+
+// server returns the version of the API server; the newest known one if it cannot be read.
+func (s *state) server() kubeversion.Minor {
+	v, _ := kubeversion.Parse(s.Version) // checkVersion reports the error
+	return v
+}
 
 func (s *state) checkVersion(context.Context) {
 	at := Object{Kind: "APIServer"}

@@ -17,7 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
@@ -61,48 +61,45 @@ var errTooMany = fmt.Errorf("there are more than %d objects; the others were not
 func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, give func(*unstructured.Unstructured), options ...client.ListOption) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	seen, next := 0, ""
-	for {
-		err := c.Reader.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(next))...)
-		if listwatch.GoesOn(err, &next) {
-			continue
-		}
-		if err != nil {
-			return absent(err)
-		}
+	read := func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		return list, c.Reader.List(ctx, list, append(options, client.Limit(o.Limit), client.Continue(o.Continue))...)
+	}
+	seen := 0
+	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, read, func(*unstructured.UnstructuredList) error {
 		for i := range list.Items {
 			give(&list.Items[i])
 		}
 		if seen += len(list.Items); seen >= maxObjects && list.GetContinue() != "" {
 			return errTooMany
 		}
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-	}
+		return nil
+	})
+	return absent(err)
 }
 
 // count returns the number of objects of a kind.
 func (c *Cluster) count(ctx context.Context, gvk schema.GroupVersionKind) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	n, next := 0, ""
-	for {
-		err := c.Reader.List(ctx, list, client.Limit(pageSize), client.Continue(next))
-		if listwatch.GoesOn(err, &next) {
-			continue
-		}
-		if err != nil {
-			return 0, absent(err)
-		}
-		n += len(list.Items)
-		if left := list.GetRemainingItemCount(); left != nil {
-			return n + int(*left), nil
-		}
-		if next = list.GetContinue(); next == "" || n >= maxObjects {
-			return n, nil
-		}
+	read := func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		return list, c.Reader.List(ctx, list, client.Limit(o.Limit), client.Continue(o.Continue))
 	}
+	n := 0
+	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, read, func(*metav1.PartialObjectMetadataList) error {
+		n += len(list.Items)
+		left := list.GetRemainingItemCount()
+		if left != nil {
+			n += int(*left)
+		}
+		if left != nil || n >= maxObjects {
+			return controller.ErrEnough
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, absent(err)
+	}
+	return n, nil
 }
 
 // absent returns nil for the error "the API server has no such kind": there are no such objects.
@@ -148,6 +145,11 @@ func Run(ctx context.Context, c *Cluster) *Report {
 	for _, check := range checks {
 		check(s, ctx)
 	}
+	return s.report()
+}
+
+// report returns the findings so far.
+func (s *state) report() *Report {
 	r := &Report{Findings: s.findings}
 	if r.Findings == nil {
 		r.Findings = []Finding{}

@@ -71,8 +71,15 @@ func (r *Report) sort() {
 // Kind describes a kind of findings, for the documentation.
 type Kind struct{ Code, Doc string }
 
-// Kinds lists all kinds of findings.
-func Kinds() []Kind { return slices.Clone(findingKinds) }
+// Kinds lists all kinds of findings of Run, and UpgradeKinds those that only Upgrade has.
+func Kinds() []Kind        { return slices.Clone(findingKinds) }
+func UpgradeKinds() []Kind { return slices.Clone(upgradeKinds) }
+
+var upgradeKinds = []Kind{
+	{"meaning-changes", "a policy whose expressions or standards change with the version of Kubernetes"},
+	{"kind-removed", "a policy that names a kind in a version that is no longer served"},
+	{"requests-stop", "a policy for requests that the API server no longer sends to webhooks"},
+}
 
 var findingKinds = []Kind{
 	{"definition-not-kept", "a CustomResourceDefinition that its tool may delete, and with it all its objects"},
@@ -102,6 +109,6 @@ var findingKinds = []Kind{
 	{"setting-unread", "a key of the ConfigMap that Ephor does not read"},
 	{"certificate-unusable", "a certificate that Ephor could not serve with"},
 	{"reports-adopted", "policy reports that Ephor goes on writing"},
-	{"kubernetes-version", "the API server is older than Ephor supports"},
+	{"kubernetes-version", "the API server is older than Ephor supports; with --target-version: how much Ephor knows about that version"},
 	{"not-checked", "a part of the cluster that could not be read"},
 }

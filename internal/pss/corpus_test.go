@@ -17,11 +17,7 @@ import (
 // each form in which a pod can reach us. A pod that the library forbids is forbidden with at least one field, and the others
 // are allowed.
 func TestS20(t *testing.T) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/pod-security-admission").Output()
-	if err != nil {
-		t.Fatal("the library's folder is not known: ", err)
-	}
-	root := filepath.Join(strings.TrimSpace(string(out)), "test", "testdata")
+	root := corpus(t)
 	files, err := filepath.Glob(root + "/*/v*/*/*.yaml")
 	if err != nil || len(files) < 4000 {
 		t.Fatalf("%d pods in %s, %v", len(files), root, err)
@@ -29,7 +25,7 @@ func TestS20(t *testing.T) {
 	for _, file := range files {
 		parts := strings.Split(strings.TrimPrefix(file, root+string(filepath.Separator)), string(filepath.Separator))
 		level, version, verdict := parts[0], parts[1], parts[2]
-		standard, err := pss.New(level, version)
+		standard, err := pss.New(level, version, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,6 +48,16 @@ func TestS20(t *testing.T) {
 			}
 		}
 	}
+}
+
+// corpus returns the folder of the library's test data.
+func corpus(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/pod-security-admission").Output()
+	if err != nil {
+		t.Fatal("the library's folder is not known: ", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "test", "testdata")
 }
 
 // asKind reads a pod and wraps it in a controller.

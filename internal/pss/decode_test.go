@@ -56,7 +56,7 @@ func FuzzDecode(f *testing.F) {
 				}
 			}
 		}
-		standard, err := pss.New(string(psapi.LevelRestricted), "latest")
+		standard, err := pss.New(string(psapi.LevelRestricted), "latest", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, level := range []string{pss.LevelBaseline, pss.LevelRestricted} {
-		standard, err := pss.New(level, "latest")
+		standard, err := pss.New(level, "latest", 0)
 		if err != nil {
 			b.Fatal(err)
 		}

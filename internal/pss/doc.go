@@ -1,6 +1,6 @@
 // Package pss checks pods against the Pod Security Standards.
 //
-//	standard, err := pss.New("restricted", "latest")
+//	standard, err := pss.New("restricted", "latest", 0)   // 0: of the newest API server
 //	pod, err := pss.Decode(object, meter) // a Pod, or a controller with a pod template
 //	for _, v := range standard.Check(pod) {
 //		v.Reason, v.Fields // privileged, [spec.containers[0].securityContext.privileged is forbidden, …]

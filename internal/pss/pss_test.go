@@ -32,7 +32,7 @@ func decode(t testing.TB, spec string) *pss.Pod {
 // violations returns the texts of the standard's violations.
 func violations(t testing.TB, level, version string, pod *pss.Pod) string {
 	t.Helper()
-	standard, err := pss.New(level, version)
+	standard, err := pss.New(level, version, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +84,13 @@ func TestFields(t *testing.T) {
 func TestEveryVersion(t *testing.T) {
 	for _, level := range append(pss.Levels(), "") {
 		for _, version := range append(pss.Versions(), "", "v1.0", "v1.36", "v1.99") {
-			if _, err := pss.New(level, version); err != nil {
+			if _, err := pss.New(level, version, 0); err != nil {
 				t.Errorf("%s:%s: %v", level, version, err)
 			}
 		}
 	}
 	for _, version := range []string{"1.25", "v2.0", "newest", "v1.-1", "v1.99999999999999999999"} {
-		if _, err := pss.New(pss.LevelBaseline, version); err == nil {
+		if _, err := pss.New(pss.LevelBaseline, version, 0); err == nil {
 			t.Errorf("%s is a version", version)
 		}
 	}
@@ -156,7 +156,7 @@ func TestExclusionOfAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	standard, err := pss.New("baseline", "latest")
+	standard, err := pss.New("baseline", "latest", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	psapi "k8s.io/pod-security-admission/api"
 	pspolicy "k8s.io/pod-security-admission/policy"
+
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // The levels of the standards.
@@ -22,7 +24,7 @@ const (
 func Levels() []string { return []string{LevelPrivileged, LevelBaseline, LevelRestricted} }
 
 // The minor versions of Kubernetes whose standards a rule may name, besides "latest".
-const oldestMinor, newestMinor = 19, 32
+const oldestMinor, newestMinor = 19, int(kubeversion.Newest)
 
 // Versions are the versions that a rule may name.
 func Versions() []string {
@@ -46,10 +48,11 @@ type check struct {
 }
 
 // New returns the standard of a level and a version. The level baseline has the baseline checks; every other level,
-// even privileged, has all checks. An empty version means the latest. The error means that there is no such version.
-func New(level, version string) (*Standard, error) {
-	wanted := psapi.LatestVersion()
-	if version != "" {
+// even privileged, has all checks. The latest version, which an empty one also means, is that of the API server. The error means that there is
+// no such version.
+func New(level, version string, server kubeversion.Minor) (*Standard, error) {
+	wanted := latest(server)
+	if !IsLatest(version) {
 		v, err := psapi.ParseVersion(version)
 		if err != nil {
 			return nil, fmt.Errorf("unknown version %q of the Pod Security Standards: %w", version, err)
@@ -79,6 +82,37 @@ func New(level, version string) (*Standard, error) {
 	}
 	s.dropReplaced(replaced)
 	return s, nil
+}
+
+// IsLatest reports whether a rule follows the version of the API server.
+func IsLatest(version string) bool { return version == "" || version == "latest" }
+
+// latest returns the version of the standards in an API server.
+func latest(server kubeversion.Minor) psapi.Version {
+	return psapi.MajorMinorVersion(1, int(server.Known()))
+}
+
+// Changes returns the checks of a level that differ between two versions of the API server, in the library's order.
+func Changes(level string, from, to kubeversion.Minor) (out []string) {
+	for _, c := range libraryChecks() {
+		if level == LevelBaseline && c.Level != psapi.LevelBaseline {
+			continue
+		}
+		if since(&c, latest(from)) != since(&c, latest(to)) {
+			out = append(out, string(c.ID))
+		}
+	}
+	return out
+}
+
+// since returns the version that defined the variant of a check which a version has.
+func since(c *pspolicy.Check, wanted psapi.Version) (out psapi.Version) {
+	for _, v := range c.Versions {
+		if !wanted.Older(v.MinimumVersion) {
+			out = v.MinimumVersion
+		}
+	}
+	return out
 }
 
 // replacements are restricted checks that replace the baseline check of the same control. For other controls with a

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
@@ -18,8 +19,8 @@ import (
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/ephemeral"
-	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/report"
 )
 
@@ -101,134 +102,118 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// watchSeconds is how long one watch lasts.
-const watchSeconds = int64(600)
-
-// Run merges results until ctx is done. The Writer must know the reports.
-func (c *Consumer) Run(ctx context.Context) {
-	var running sync.WaitGroup
+// Sources follow the two kinds of EphemeralReports and merge their results, once the Writer knows the reports.
+func (c *Consumer) Sources() []controller.Source {
+	var out []controller.Source
 	for _, of := range []func() client.ObjectList{
 		func() client.ObjectList { return &reportsv1.EphemeralReportList{} },
 		func() client.ObjectList { return &reportsv1.ClusterEphemeralReportList{} },
 	} {
-		running.Go(func() { c.follow(ctx, of) })
+		out = append(out, controller.Forever(func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-c.o.Writer.Ready():
+				c.follow(ctx, of)
+			}
+		}))
 	}
-	running.Wait()
+	return out
 }
 
 // follow lists and watches one kind.
 func (c *Consumer) follow(ctx context.Context, of func() client.ObjectList) {
-	pause := listwatch.Pause{First: firstPause, Longest: longestPause}
+	pause := controller.Pause{First: firstPause, Longest: longestPause}
 	for ctx.Err() == nil {
 		var changed <-chan struct{}
 		if c.o.Share != nil {
 			changed = c.o.Share.Changed()
 		}
 		version, left, err := c.list(ctx, of)
-		began, ended := time.Now(), false
 		if err == nil {
-			ended, err = c.watch(ctx, of(), version, left, changed)
+			err = c.watch(ctx, of(), version, left, changed, &pause)
 		}
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			pause.Worked(began)
+		if err != nil && ctx.Err() == nil {
 			wait := pause.Next()
 			c.o.Log.Warn("cannot follow results of admission, will try again", "in", wait, "error", err)
-			listwatch.Sleep(ctx, wait)
-		case ended:
-			pause.After(ctx, began, nil)
+			controller.Sleep(ctx, wait)
 		}
 	}
 }
 
 // list handles all existing EphemeralReports, page by page, and reports whether some are left.
 func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (version string, left bool, err error) {
-	options := []client.ListOption{client.Limit(takePage)} // all of them, since those of other authors are deleted
-	next := ""
-	for {
+	read := func(ctx context.Context, o metav1.ListOptions) (client.ObjectList, error) { // all of them, since those of other authors are deleted
 		page := of()
-		err := c.o.Client.List(ctx, page, append(options, client.Continue(next))...)
-		if listwatch.GoesOn(err, &next) {
-			continue
-		}
-		if err != nil {
-			return "", false, fmt.Errorf("list EphemeralReports: %w", err)
-		}
-		if version == "" {
-			version = page.GetResourceVersion()
-		}
-		items, err := meta.ExtractList(page)
-		if err != nil {
-			return "", false, err
-		}
-		b := batch{}
-		for _, item := range items {
-			b.add(item.(client.Object))
-		}
-		left = c.take(ctx, b) || left
-		if next = page.GetContinue(); next == "" {
-			return version, left, nil
-		}
+		return page, c.o.Client.List(ctx, page, client.Limit(o.Limit), client.Continue(o.Continue))
 	}
+	version, err = controller.Pages(ctx, metav1.ListOptions{Limit: takePage}, read, func(page client.ObjectList) error {
+		b := batch{}
+		err := meta.EachListItem(page, func(item runtime.Object) error { b.add(item.(client.Object)); return nil })
+		left = c.take(ctx, b) || left
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("list EphemeralReports: %w", err)
+	}
+	return version, left, err
 }
 
-// watch handles events until everything must be listed again: because some EphemeralReports are left, the share has changed, or the API
-// server has ended the watch, also because the watched version has expired.
-func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}) (ended bool, err error) {
-	seconds := watchSeconds
-	stream, err := c.o.Client.Watch(ctx, kind, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds}})
-	if err != nil {
-		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
-			return true, nil
+// watch handles events until everything must be listed again: because some EphemeralReports are left, the share has changed, or the watched
+// version has expired.
+func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}, pause *controller.Pause) error {
+	ctx, stop := context.WithCancel(ctx)
+	events, ended := make(chan client.Object), make(chan error, 1)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	watching.Go(func() {
+		open := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.o.Client.Watch(ctx, kind, &client.ListOptions{Raw: &o})
 		}
-		return false, fmt.Errorf("watch EphemeralReports: %w", err)
-	}
-	defer stream.Stop()
+		_, err := controller.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, open, pause, func(e watch.Event) error {
+			if e.Type != watch.Deleted {
+				select {
+				case <-ctx.Done():
+				case events <- e.Object.(client.Object):
+				}
+			}
+			return nil
+		})
+		ended <- err
+	})
 	b := batch{}
 	var ready, again <-chan time.Time
-	leave := func() {
-		if again == nil {
-			again = time.After(retryTake)
+	flush := func() {
+		if c.take(ctx, b) {
+			left = true
 		}
-	}
-	if left {
-		leave()
+		b, ready = batch{}, nil
 	}
 	for {
+		if left && again == nil {
+			again = time.After(retryTake)
+		}
 		select {
 		case <-ctx.Done():
-			return false, nil
+			return nil
 		case <-changed:
-			return false, nil
+			return nil
 		case <-again:
-			return false, nil
+			return nil
+		case err := <-ended:
+			if err != nil {
+				err = fmt.Errorf("watch EphemeralReports: %w", err)
+			}
+			return err
 		case <-ready:
-			if c.take(ctx, b) {
-				leave()
+			flush()
+		case o := <-events:
+			b.add(o)
+			if ready == nil {
+				ready = time.After(takeAfter)
 			}
-			b, ready = batch{}, nil
-		case e, open := <-stream.ResultChan():
-			if !open {
-				return true, nil
-			}
-			switch e.Type {
-			case watch.Error:
-				if err := apierrors.FromObject(e.Object); !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
-					return false, fmt.Errorf("watch EphemeralReports: %w", err)
-				}
-				return true, nil
-			case watch.Added, watch.Modified:
-				b.add(e.Object.(client.Object))
-				if ready == nil {
-					ready = time.After(takeAfter)
-				}
-				if len(b) >= takePage {
-					if c.take(ctx, b) {
-						leave()
-					}
-					b, ready = batch{}, nil
-				}
+			if len(b) >= takePage {
+				flush()
 			}
 		}
 	}

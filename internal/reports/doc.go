@@ -2,7 +2,7 @@
 // resource's UID and owned by it, with the results of the rules for this resource.
 //
 //	w := reports.New(reports.Options{Client: client, Metadata: client, Again: scanner.Again, …})
-//	go w.Run(ctx, ready)
+//	row := controller.Row{Name: "reports", Sources: w.Sources()}
 //	changed, err := w.Put(ctx, outcome, evaluated) // results of scans
 //	changed, err := w.Add(ctx, resource, results) // results of other processes
 //

@@ -1,54 +1,63 @@
 package reports
 
 import (
-	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"ephor.invalid/ephor/internal/metawatch"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/report"
 )
 
-// Run follows the reports until ctx is done. It forgets its earlier state, and calls ready once it knows all reports.
-func (w *Writer) Run(ctx context.Context, ready func()) {
-	w.mu.Lock()
-	w.known = map[string]*state{}
-	w.mu.Unlock()
-	var running, listed sync.WaitGroup
+// Sources follow the reports. Ready is closed once the Writer knows all of them.
+func (w *Writer) Sources() []controller.Source {
+	var out []controller.Source
+	missing := new(atomic.Int32)
 	for _, gvr := range []schema.GroupVersionResource{w.o.Form.Namespaced, w.o.Form.Cluster} {
-		listed.Add(1)
-		running.Go(func() { w.follow(ctx, gvr, sync.OnceFunc(listed.Done)) })
+		missing.Add(1)
+		out = append(out, w.source(gvr, sync.OnceFunc(func() {
+			if missing.Add(-1) == 0 {
+				close(w.ready)
+			}
+		})))
 	}
-	all := make(chan struct{})
-	go func() { listed.Wait(); close(all) }()
-	select {
-	case <-all:
-		ready()
-	case <-ctx.Done():
-	}
-	running.Wait()
+	return out
 }
+
+// Ready returns a channel that is closed once the Writer knows all reports.
+func (w *Writer) Ready() <-chan struct{} { return w.ready }
 
 const ours = report.ManagedLabel + "=" + report.ManagedValue
 
-// follow lists and watches one kind, and calls ready when it knows all of its reports.
-func (w *Writer) follow(ctx context.Context, gvr schema.GroupVersionResource, ready func()) {
-	defer ready()
-	metawatch.Follow(ctx, w.o.Metadata.Resource(gvr), metav1.ListOptions{LabelSelector: ours}, metawatch.Handler{
-		Seen: w.saw,
+// source follows one kind, and calls ready when all of its reports are known.
+func (w *Writer) source(gvr schema.GroupVersionResource, ready func()) controller.Source {
+	var names map[types.NamespacedName]bool // during a list
+	r := &controller.Reflector[*metav1.PartialObjectMetadata]{From: controller.From(w.o.Metadata.Resource(gvr)), Options: metav1.ListOptions{LabelSelector: ours}}
+	r.Sink = controller.Sink[*metav1.PartialObjectMetadata]{
+		Begin: func() { names = map[types.NamespacedName]bool{} },
+		Seen: func(m *metav1.PartialObjectMetadata) error {
+			if names != nil {
+				names[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}] = true
+			}
+			w.saw(m)
+			return nil
+		},
 		Gone: w.missed,
-		Listed: func(names map[types.NamespacedName]bool, version string) {
+		Listed: func(version string) error {
 			w.listed(names, version, gvr == w.o.Form.Cluster)
+			names = nil
 			ready()
+			return nil
 		},
 		Failed: func(err error, pause time.Duration) {
 			w.o.Log.Warn("cannot follow reports, will try again", "kind", gvr.Resource, "in", pause, "error", err)
 		},
-	})
+	}
+	return r
 }
 
 // listed forgets the reports of a kind that are not in a list of that version, and requests that they be written again.

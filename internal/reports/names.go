@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/report"
 )
 
@@ -87,20 +87,11 @@ const pageSize = 500
 
 // read stores the names of all objects, page by page.
 func (l *listed) read(ctx context.Context, in metadata.ResourceInterface) error {
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := in.List(ctx, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
+	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, in.List, func(page *metav1.PartialObjectMetadataList) error {
 		for i := range page.Items {
 			l.of[string(page.Items[i].UID)] = page.Items[i].Name
 		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+		return nil
+	})
+	return err
 }

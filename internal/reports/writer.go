@@ -43,6 +43,8 @@ type Writer struct {
 	// resources are locks: one goroutine at a time writes about a resource.
 	resources [256]lock.Lock
 
+	ready chan struct{} // closed when all reports are known
+
 	mu      sync.Mutex
 	known   map[string]*state // by UID of the resource, which is the name of the report
 	numbers numbers
@@ -53,7 +55,7 @@ type Writer struct {
 // New returns a Writer that knows no reports yet.
 func New(o Options) *Writer {
 	return &Writer{
-		o: o, known: map[string]*state{}, texts: map[string]string{}, rules: map[report.Rule]*report.Rule{},
+		o: o, ready: make(chan struct{}), known: map[string]*state{}, texts: map[string]string{}, rules: map[report.Rule]*report.Rule{},
 		numbers: numbers{of: map[report.ID]uint64{}, ids: map[uint64]report.ID{}},
 	}
 }

@@ -85,6 +85,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		pre.relaxed, pre.bind, pre.concerns = c.relaxed, c.bind, c.concerns
 		out.Eval = pre.around(run)
 	}
+	out.Latest = c.latest
 	if kind.lifecycle != nil {
 		kind.lifecycle(r, out)
 	}
@@ -151,6 +152,7 @@ type compiler struct {
 	// quotable is the validate block of the rule, whose pattern a message may quote; nil if there is none.
 	quotable *kyvernov1.Validation
 	harmless diag.List // mistakes that do not break the rule
+	latest   string    // policy.Rule.Latest
 	reads    scope.Reads
 	looping  bool    // the compiler is inside the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can skip controls

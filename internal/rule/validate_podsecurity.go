@@ -32,12 +32,15 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 	// As in Kyverno, the path of the list of exclusions omits the word validate.
 	excluded, diags := pss.CompileExclusions(in.Exclude, in.Level, c.in.Path+".podSecurity.exclude")
 	c.diags.Add(diags...)
-	standard, err := pss.New(in.Level, in.Version)
+	standard, err := pss.New(in.Level, in.Version, c.in.Allowance.Version())
 	if err != nil {
 		if len(mistakes) == 0 {
 			c.diags.Errorf(path, "%v", err)
 		}
 		return nil
+	}
+	if pss.IsLatest(in.Version) {
+		c.latest = in.Level
 	}
 	evaluate := &podSecurity{
 		standard: standard, excluded: excluded, level: in.Level, version: in.Version,

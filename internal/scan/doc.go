@@ -2,7 +2,7 @@
 // it, a policy or an exception changes, and all of them once per interval.
 //
 //	s := scan.New(scan.Options{Catalog: catalog, Resources: discovery, Objects: client, Metadata: client, Sink: writer, …})
-//	err := s.Run(ctx)
+//	rows := s.Rows()
 //
 // Each kind is listed in pages, whose objects are evaluated at once, and then watched as metadata. The state of an object is a hash of its
 // content and the revision of the policies that evaluated it, so memory grows by some bytes for each resource, and not with its size. An

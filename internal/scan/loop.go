@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 )
 
 // pageSize is the number of objects of a kind that are in memory at once.
@@ -27,7 +27,6 @@ const (
 type loop struct {
 	s    *Scanner
 	set  atomic.Pointer[set]
-	stop context.CancelFunc
 	wake chan struct{}
 
 	mu      sync.Mutex
@@ -40,8 +39,8 @@ type loop struct {
 	known     sync.Mutex
 	pending   map[string]pending // by UID; used by run only, except failed, which known guards
 	sweeps    uint64
-	watches   listwatch.Pause // between watches that end at once
-	evaluated atomic.Bool     // all objects were evaluated once
+	watches   controller.Pause // between watches that end at once
+	evaluated atomic.Bool      // all objects were evaluated once
 	// unlistable is the reason why the kind cannot be listed; nil if it can.
 	unlistable atomic.Pointer[string]
 }
@@ -59,7 +58,7 @@ type object struct {
 }
 
 func newLoop(s *Scanner) *loop {
-	return &loop{s: s, wake: make(chan struct{}, 1), watches: listwatch.Pause{First: firstPause, Longest: longestPause}, objects: map[string]*object{}, pending: map[string]pending{}}
+	return &loop{s: s, wake: make(chan struct{}, 1), watches: controller.Pause{First: firstPause, Longest: longestPause}, objects: map[string]*object{}, pending: map[string]pending{}}
 }
 
 // run scans the kind until ctx is done: it evaluates all objects, then each change, and all objects again when the policies change or the
@@ -128,30 +127,25 @@ func (l *loop) name(err error) {
 // sweep checks all objects, page by page, and returns the version of the list.
 func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	l.sweeps++
-	began, version := l.set.Load(), ""
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := list(ctx, l.s.o.Objects, began.resource, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue // the watch from the first version fails, so that what changed meanwhile is found by another sweep
+	began := l.set.Load()
+	limit := int64(pageSize)
+	read := func(ctx context.Context, o metav1.ListOptions) (*page, error) {
+		for {
+			o.Limit = limit
+			p, err := list(ctx, l.s.o.Objects, began.resource, o)
+			if !errors.Is(err, errTooLarge) || limit == 1 {
+				return p, err
+			}
+			limit = max(1, limit/8) // also for the pages that follow
 		}
-		if errors.Is(err, errTooLarge) && options.Limit > 1 {
-			options.Limit = max(1, options.Limit/8) // also for the pages that follow
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		if version == "" {
-			version = page.version
-		}
-		l.each(page.items, func(i *item) { l.evaluateIfChanged(ctx, i, all) })
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		if options.Continue = page.next; options.Continue == "" {
-			break
-		}
+	}
+	// After a list that outlived its token, the watch from the first version fails, so that what changed meanwhile is found by another sweep.
+	version, err := controller.Pages(ctx, metav1.ListOptions{}, read, func(p *page) error {
+		l.each(p.items, func(i *item) { l.evaluateIfChanged(ctx, i, all) })
+		return ctx.Err()
+	})
+	if err != nil {
+		return "", err
 	}
 	maps.DeleteFunc(l.objects, func(_ string, o *object) bool { return o.sweep != l.sweeps })
 	return version, nil

@@ -35,6 +35,10 @@ type page struct {
 	items         []*item
 }
 
+// GetResourceVersion and GetContinue implement controller.Page.
+func (p *page) GetResourceVersion() string { return p.version }
+func (p *page) GetContinue() string        { return p.next }
+
 // pageBytes bounds the text of a page. A page with more is read again in smaller pages; one object has at most a few MiB. wholeBytes bounds
 // pages of one object: some servers ignore the limit and send the whole list.
 const (

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/names"
@@ -45,6 +46,8 @@ type Options struct {
 	Objects  rest.Interface
 	Metadata metadata.Interface
 	Sink     Sink
+	// Ready is closed when the Sink knows what is reported; nil if that is so at once.
+	Ready <-chan struct{}
 	// Share is the part of the work that this process does; nil for all of it.
 	Share Share
 
@@ -79,8 +82,8 @@ const (
 	KindsName = "resource-report-controller"
 )
 
-// Observer counts rounds. Reconciled is called for each evaluated resource and for each discovery of the kinds; Requeued if that failed and
-// will be retried.
+// Observer counts rounds. Reconciled is called for each evaluated resource; Requeued if that, or the discovery of the kinds, failed and will be
+// retried.
 type Observer interface {
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
@@ -111,15 +114,20 @@ type Scanner struct {
 	o       Options
 	workers chan struct{} // one place for each evaluation that may run
 	objects chan struct{} // one for each object that is being read, evaluated or reported
-	replan  chan struct{}
+	served  controller.Signal
 	sources *sources
+	running controller.Group[Resource] // the loops
 
 	mu       sync.Mutex
 	loops    map[schema.GroupResource]*loop
 	revision uint64
+
+	// Only reconcile uses these fields: the last state of the policies that it saw, and since when it waits for them to settle.
+	seen           *catalog.Snapshot
+	first, changed time.Time
 }
 
-// New returns a Scanner. Run starts it.
+// New returns a Scanner, whose rows run it.
 func New(o Options) *Scanner {
 	workers := max(1, o.Workers)
 	if o.Observer == nil {
@@ -128,103 +136,82 @@ func New(o Options) *Scanner {
 	// All objects are evaluated again within an interval, and with them everything is looked up that is needed.
 	lookups := &sources{world: o.Root, log: o.Log, now: o.Now, keep: 2 * max(o.Interval, time.Minute), seen: map[source]*content{}}
 	o.Root = lookups.root()
-	return &Scanner{o: o, sources: lookups, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
+	return &Scanner{o: o, sources: lookups, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), loops: map[schema.GroupResource]*loop{}}
+}
+
+// Rows returns the rows: one decides which kinds are scanned, one looks for changes of looked-up data, and one runs a loop for each kind.
+func (s *Scanner) Rows() []controller.Row {
+	return []controller.Row{
+		{Name: KindsName, Sources: []controller.Source{s.o.Catalog, &s.served, controller.Func(s.begin)}, Reconcile: controller.Singleton(s.reconcile)},
+		{Name: "scan-sources", Reconcile: controller.Singleton(func(ctx context.Context) (time.Duration, error) {
+			s.lookSources(ctx)
+			return sourcesEvery, nil
+		})},
+		{Name: Name, Sources: []controller.Source{&s.running}},
+	}
 }
 
 // Replan resolves the kinds again, after some were added or removed.
-func (s *Scanner) Replan() {
-	select {
-	case s.replan <- struct{}{}:
-	default:
-	}
-}
+func (s *Scanner) Replan() { s.served.Fire() }
 
-// Run scans until ctx is done. It may be called again, and then starts from the beginning.
-func (s *Scanner) Run(ctx context.Context) error {
-	changed, cancel := s.o.Catalog.Subscribe()
-	defer cancel()
-	var running sync.WaitGroup
-	defer func() {
-		s.mu.Lock()
-		for at, l := range s.loops {
-			l.stop()
-			delete(s.loops, at)
-		}
-		s.mu.Unlock()
-		running.Wait()
-	}()
-	var again <-chan time.Time
-	look := time.NewTicker(sourcesEvery)
-	defer look.Stop()
-	for {
+// begin adds the key when the reports are known.
+func (s *Scanner) begin(ctx context.Context, add func(string)) error {
+	if s.o.Ready != nil {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-look.C:
-			s.lookSources(ctx)
-			continue
-		case <-again:
-		case <-s.replan:
-		case <-changed:
-		}
-		gather(ctx, changed)
-		if ctx.Err() != nil {
-			return nil
-		}
-		again = nil
-		err := s.apply(ctx, &running)
-		s.o.Observer.Reconciled(KindsName)
-		if err != nil {
-			s.o.Observer.Requeued(KindsName, 1)
-			s.o.Log.Warn("some kinds are not scanned yet", "error", err)
-			again = time.After(retryPlan)
+		case <-s.o.Ready:
+			add("")
 		}
 	}
+	return nil
 }
 
-// gather waits until nothing has changed for a while.
-func gather(ctx context.Context, changed <-chan struct{}) {
-	longest := time.After(policyLongest)
-	for {
+// reconcile decides which kinds are scanned, as soon as the policies have settled.
+func (s *Scanner) reconcile(ctx context.Context) (time.Duration, error) {
+	if s.o.Ready != nil {
 		select {
-		case <-ctx.Done():
-			return
-		case <-longest:
-			return
-		case <-time.After(policyQuiet):
-			return
-		case <-changed:
+		case <-s.o.Ready:
+		default:
+			return 0, nil // until then, no result could be compared
 		}
 	}
+	now := s.o.Now()
+	if snapshot := s.o.Catalog.Snapshot(); snapshot != s.seen {
+		if s.seen, s.changed = snapshot, now; s.first.IsZero() {
+			s.first = now
+		}
+	}
+	if quiet := policyQuiet - now.Sub(s.changed); quiet > 0 && now.Sub(s.first) < policyLongest {
+		return quiet, nil
+	}
+	s.first = time.Time{}
+	if err := s.apply(ctx); err != nil {
+		s.o.Observer.Requeued(KindsName, 1)
+		s.o.Log.Warn("some kinds are not scanned yet", "error", err)
+		return retryPlan, nil
+	}
+	return 0, nil
 }
 
 // apply starts and stops loops so that they match the current policies.
-func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
+func (s *Scanner) apply(ctx context.Context) error {
 	wanted, err := plan(s.o.Catalog.Snapshot(), s.o.Resources)
 	s.mu.Lock()
-	for at, l := range s.loops {
+	for at := range s.loops {
 		if wanted[at] == nil && err == nil {
-			l.stop()
 			delete(s.loops, at)
 			s.o.Log.Info("kind no longer scanned", "kind", at.String())
 		}
 	}
 	for at, want := range wanted {
 		l := s.loops[at]
-		if l != nil && l.set.Load().resource != want.resource { // another version is served now
-			l.stop()
-			l = nil
-		}
-		if l == nil {
+		if l == nil || l.set.Load().resource != want.resource { // another version may be served now
 			l = newLoop(s)
 			s.loops[at] = l
-			loopCtx, stop := context.WithCancel(ctx)
-			l.stop = stop
 			s.revision++
 			want.revision, want.changes = s.revision, []change{{revision: s.revision}}
 			l.set.Store(want)
 			s.o.Log.Info("kind scanned", "kind", at.String(), "policies", len(want.programs))
-			running.Go(func() { l.run(loopCtx) })
 			continue
 		}
 		if want.after(l.set.Load(), s.revision+1) {
@@ -235,6 +222,11 @@ func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
 			l.set.Store(want)
 		}
 	}
+	loops := map[Resource]controller.Source{}
+	for _, l := range s.loops {
+		loops[l.set.Load().resource] = controller.Forever(l.run)
+	}
+	s.running.Set(loops)
 	s.mu.Unlock()
 	if s.o.Omitted != nil {
 		s.o.Omitted()

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // addCustom adds the kinds that a decoded CustomResourceDefinition defines; it ignores any other object.
@@ -43,7 +45,7 @@ func (r resource) Field(name string) (Type, bool) {
 	case "apiVersion", "kind":
 		return scalar{"string"}, true
 	case "metadata":
-		return of(reflect.TypeFor[metav1.ObjectMeta]()), true
+		return of(reflect.TypeFor[metav1.ObjectMeta](), kubeversion.Newest), true
 	}
 	return r.openAPI.Field(name)
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -8,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Kinds are the known kinds. It is safe for concurrent use.
 type Kinds struct {
 	custom map[schema.GroupVersionKind]Type
+	server kubeversion.Minor
 }
 
 // New returns the kinds of Kubernetes and those that the CustomResourceDefinitions define.
@@ -24,6 +27,12 @@ func New(crds ...map[string]any) *Kinds {
 	}
 	return k
 }
+
+// At returns the kinds and fields that an API server of the version has.
+func (k *Kinds) At(server kubeversion.Minor) *Kinds { return &Kinds{custom: k.custom, server: server} }
+
+// Server returns the version of the API server.
+func (k *Kinds) Server() kubeversion.Minor { return k.server.Known() }
 
 // Found is a kind with the type of its objects.
 type Found struct {
@@ -43,8 +52,11 @@ func (k *Kinds) Find(group, version, kind, subresource string) []Found {
 			out = append(out, Found{gvk, t})
 		}
 	}
+	server := k.server.Known()
 	for gvk, t := range builtin() {
-		add(gvk, t)
+		if s := (structure{t: t, server: server}); s.since("*") <= server {
+			add(gvk, s)
+		}
 	}
 	for gvk, t := range k.custom {
 		add(gvk, t)
@@ -54,15 +66,14 @@ func (k *Kinds) Find(group, version, kind, subresource string) []Found {
 }
 
 // builtin are the kinds of Kubernetes, without those that only occur in requests (options, lists).
-var builtin = sync.OnceValue(func() map[schema.GroupVersionKind]Type {
-	out := map[schema.GroupVersionKind]Type{}
+var builtin = sync.OnceValue(func() map[schema.GroupVersionKind]reflect.Type {
+	out := map[schema.GroupVersionKind]reflect.Type{}
 	for gvk, t := range scheme.Scheme.AllKnownTypes() {
 		if gvk.Version == "__internal" || strings.HasSuffix(gvk.Kind, "List") || strings.HasSuffix(gvk.Kind, "Options") {
 			continue
 		}
-		s := structure{t}
-		if _, ok := s.Field("metadata"); ok {
-			out[gvk] = s
+		if _, ok := (structure{t, kubeversion.Newest}).Field("metadata"); ok {
+			out[gvk] = t
 		}
 	}
 	return out

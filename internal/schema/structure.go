@@ -8,18 +8,23 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
-// structure is a Go struct of the API, examined field by field.
-type structure struct{ t reflect.Type }
+// structure is a Go struct of the API, examined field by field. It has the fields of one version of Kubernetes.
+type structure struct {
+	t      reflect.Type
+	server kubeversion.Minor
+}
 
 var (
 	marshaler = reflect.TypeFor[json.Marshaler]()
 	opaque    = []reflect.Type{reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[intstr.IntOrString]()}
 )
 
-// of returns the type of the JSON values that encode a Go type.
-func of(t reflect.Type) Type {
+// of returns the type of the JSON values that encode a Go type in a version of Kubernetes.
+func of(t reflect.Type, server kubeversion.Minor) Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -34,14 +39,14 @@ func of(t reflect.Type) Type {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return structure{t}
+		return structure{t, server}
 	case reflect.Map:
-		return mapping{of(t.Elem())}
+		return mapping{of(t.Elem(), server)}
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return scalar{"string"} // bytes are encoded as text
 		}
-		return list{of(t.Elem())}
+		return list{of(t.Elem(), server)}
 	case reflect.Interface:
 		return Any
 	case reflect.Bool:
@@ -60,7 +65,7 @@ func (s structure) Field(name string) (Type, bool) {
 	var found Type
 	s.each(func(n string, t reflect.Type) bool {
 		if n == name {
-			found = of(t)
+			found = of(t, s.server)
 		}
 		return found == nil
 	})
@@ -86,10 +91,10 @@ func (s structure) each(f func(name string, t reflect.Type) bool) bool {
 			for inner.Kind() == reflect.Pointer {
 				inner = inner.Elem()
 			}
-			if inner.Kind() == reflect.Struct && !(structure{inner}).each(f) {
+			if inner.Kind() == reflect.Struct && !(structure{inner, s.server}).each(f) {
 				return false
 			}
-		case tag != "":
+		case tag != "" && s.since(tag) <= s.server:
 			if !f(tag, field.Type) {
 				return false
 			}

@@ -64,6 +64,9 @@ func (s *sim) check() (problems []string) {
 					if entry := name + ":" + text(o, "data", "v") + ","; !strings.Contains(","+text(byKey[ns+"/log"], "data", "log"), ","+entry) {
 						bad("%s/log lacks %s: %s", ns, entry, text(byKey[ns+"/log"], "data", "log"))
 					}
+					if s.created[key] > 0 && !strings.Contains(","+text(byKey[ns+"/created"], "data", "log"), ","+name+":") {
+						bad("%s/created lacks an entry of %s: %s", ns, name, text(byKey[ns+"/created"], "data", "log"))
+					}
 					if entry := name + ":" + text(o, "data", "v") + ","; !strings.Contains(","+text(byKey[ns+"/log2"], "data", "log"), ","+entry) {
 						bad("%s/log2 lacks %s: %s", ns, entry, text(byKey[ns+"/log2"], "data", "log"))
 					}

@@ -33,6 +33,21 @@ func Of(families *compile.Registry, object *unstructured.Unstructured) *family.S
 	return f.Status
 }
 
+// Condition returns the condition of a type in the status of the policy; nil if there is none.
+func Condition(families *compile.Registry, object *unstructured.Unstructured, kind string) map[string]any {
+	of := Of(families, object)
+	if of == nil {
+		return nil
+	}
+	conditions, _, _ := unstructured.NestedSlice(object.Object, append([]string{"status"}, of.Conditions...)...)
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
 // IsNew reports whether the status of the policy holds no readiness yet.
 func IsNew(families *compile.Registry, object *unstructured.Unstructured) bool {
 	of := Of(families, object)

@@ -1,7 +1,7 @@
 // Package ttl deletes objects when the time in their label cleanup.kyverno.io/ttl is over.
 //
 //	m := ttl.New(options)
-//	m.Run(ctx)           // in every replica; Share assigns each one its part
+//	rows := m.Rows()      // of every replica; Share assigns each one its part
 //
 // It watches the metadata of objects with the label, for every resource that the process may watch, list and delete. It checks served
 // resources and rights again at an interval. It deletes an object with the UID and resourceVersion on which the decision was based.

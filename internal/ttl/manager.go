@@ -3,6 +3,7 @@ package ttl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/schedule"
@@ -28,8 +30,8 @@ type Observer interface {
 	TTLFailed(r schema.GroupVersionResource, namespace string)
 	// TTLStopped counts a round that deleted nothing because it exceeded the limit.
 	TTLStopped(r schema.GroupVersionResource)
-	// Reconciled counts a round of the manager, and each object whose time was over as a round of a controller of its resource; Requeued
-	// counts those that could not be deleted.
+	// Reconciled counts each object whose time was over as a round of a controller of its resource; Requeued counts those that could not be
+	// deleted.
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
 }
@@ -61,6 +63,7 @@ const Name = "ttl-controller-manager"
 // Manager watches resources.
 type Manager struct {
 	Options
+	sources controller.Group[schema.GroupVersionResource]
 
 	mu       sync.Mutex
 	watchers map[schema.GroupVersionResource]*watcher
@@ -74,6 +77,62 @@ func New(o Options) *Manager {
 	return &Manager{Options: o, watchers: map[schema.GroupVersionResource]*watcher{}}
 }
 
+// workers is the number of resources whose objects are deleted at the same time.
+const workers = 8
+
+// Rows returns the rows of the Manager: one decides which resources are watched, and one deletes the objects of each resource.
+func (m *Manager) Rows() []controller.Row {
+	return []controller.Row{
+		{Name: Name, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) { return m.Every, m.adjust(ctx) }},
+		{Name: "ttl", Workers: workers, Sources: []controller.Source{&m.sources, controller.Func(m.shared)}, Keys: m.keys, Reconcile: m.Reconcile},
+	}
+}
+
+// Reconcile deletes the objects of a watched resource whose time is over, and returns when to check again.
+func (m *Manager) Reconcile(ctx context.Context, resource string) (time.Duration, error) {
+	m.mu.Lock()
+	var w *watcher
+	for r, x := range m.watchers {
+		if r.String() == resource {
+			w = x
+		}
+	}
+	m.mu.Unlock()
+	if w == nil || !w.listed.Load() {
+		return 0, nil // the end of its list is the next change
+	}
+	next := w.round(ctx)
+	if m.MaxDeletions == 0 {
+		next = min(next, m.Every) // the wall clock may change meanwhile
+	}
+	return next, nil
+}
+
+// keys are the watched resources.
+func (m *Manager) keys(yield func(string) bool) {
+	for _, r := range m.Watched() {
+		if !yield(r.String()) {
+			return
+		}
+	}
+}
+
+// shared adds all resources when this process gets other objects. With a limit, only the interval starts rounds.
+func (m *Manager) shared(ctx context.Context, add func(string)) error {
+	for m.MaxDeletions == 0 {
+		changed := m.Share.Changed()
+		for key := range m.keys {
+			add(key)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+	return nil
+}
+
 // Watched returns the resources that are watched, in order.
 func (m *Manager) Watched() []schema.GroupVersionResource {
 	m.mu.Lock()
@@ -81,35 +140,12 @@ func (m *Manager) Watched() []schema.GroupVersionResource {
 	return slices.SortedFunc(maps.Keys(m.watchers), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// retryServed is the pause before discovery is repeated after the API server did not answer.
-const retryServed = 5 * time.Second
-
-// Run watches until ctx is done, and returns when all watches have ended.
-func (m *Manager) Run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer m.drop(func(schema.GroupVersionResource) bool { return true })
-	for {
-		pause := m.Every
-		if err := m.adjust(ctx, &running); err != nil && ctx.Err() == nil {
-			m.Log.Error("cannot discover the resources with TTL labels, will try again", "error", err)
-			pause = min(pause, retryServed)
-		}
-		m.Observer.Reconciled(Name)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
-}
-
 // adjust starts and stops watches so that they match the served and permitted resources. It keeps watches whose resource could not be
 // checked.
-func (m *Manager) adjust(ctx context.Context, running *sync.WaitGroup) error {
+func (m *Manager) adjust(ctx context.Context) error {
 	served, unknown, err := m.served()
 	if err != nil {
-		return err
+		return fmt.Errorf("discover the resources with TTL labels: %w", err)
 	}
 	wanted := map[schema.GroupVersionResource]bool{}
 	var failed error
@@ -120,11 +156,27 @@ func (m *Manager) adjust(ctx context.Context, running *sync.WaitGroup) error {
 			unknown[r.GroupVersion()] = true
 			continue
 		}
-		if wanted[r] = allowed; allowed {
-			m.watch(ctx, running, r)
+		wanted[r] = allowed && m.watchable(ctx, r)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sources := map[schema.GroupVersionResource]controller.Source{}
+	for r, w := range m.watchers {
+		if !wanted[r] && !unknown[r.GroupVersion()] {
+			delete(m.watchers, r)
+			m.Log.Info("TTL labels are no longer watched", "resource", r.String())
+			continue
+		}
+		sources[r] = w.source()
+	}
+	for r, want := range wanted {
+		if want && m.watchers[r] == nil {
+			m.watchers[r] = newWatcher(m, r)
+			sources[r] = m.watchers[r].source()
+			m.Log.Info("TTL labels are watched", "resource", r.String())
 		}
 	}
-	m.drop(func(r schema.GroupVersionResource) bool { return !wanted[r] && !unknown[r.GroupVersion()] })
+	m.sources.Set(sources)
 	return failed
 }
 
@@ -166,34 +218,17 @@ func (m *Manager) allowed(ctx context.Context, r schema.GroupVersionResource) (b
 	return true, nil
 }
 
-// watch starts to watch a resource, unless it is watched already.
-func (m *Manager) watch(ctx context.Context, running *sync.WaitGroup, r schema.GroupVersionResource) {
+// watchable reports whether a resource is watched, or its objects can be listed, whatever the permissions say.
+func (m *Manager) watchable(ctx context.Context, r schema.GroupVersionResource) bool {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.watchers[r] != nil {
-		return
+	watched := m.watchers[r] != nil
+	m.mu.Unlock()
+	if watched {
+		return true
 	}
-	// The informer would retry a resource that cannot be listed forever, whatever the permissions say.
 	if _, err := m.Metadata.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: schedule.TTLLabel, Limit: 1}); err != nil {
 		m.Log.Debug("TTL labels are not watched", "resource", r.String(), "error", err)
-		return
+		return false
 	}
-	w := newWatcher(m, r)
-	ctx, w.stop = context.WithCancel(ctx)
-	m.watchers[r] = w
-	m.Log.Info("TTL labels are watched", "resource", r.String())
-	running.Go(func() { w.run(ctx) })
-}
-
-// drop stops the watches that f selects.
-func (m *Manager) drop(f func(schema.GroupVersionResource) bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for r, w := range m.watchers {
-		if f(r) {
-			w.stop()
-			delete(m.watchers, r)
-			m.Log.Info("TTL labels are no longer watched", "resource", r.String())
-		}
-	}
+	return true
 }

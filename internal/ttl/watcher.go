@@ -3,8 +3,10 @@ package ttl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,23 +15,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"ephor.invalid/ephor/internal/cleanup"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/schedule"
 )
 
-// watcher deletes the objects of one resource.
+// watcher holds the objects of one resource whose time ends.
 type watcher struct {
 	*Manager
 	resource schema.GroupVersionResource
-	stop     context.CancelFunc
-	wake     chan struct{}
+	listed   atomic.Bool // the objects are known
 
 	mu    sync.Mutex
 	items map[types.NamespacedName]*item
+	found map[types.NamespacedName]bool // during a list
 }
 
 // item is an object with a readable label.
@@ -40,75 +41,56 @@ type item struct {
 }
 
 func newWatcher(m *Manager, r schema.GroupVersionResource) *watcher {
-	return &watcher{Manager: m, resource: r, wake: make(chan struct{}, 1), items: map[types.NamespacedName]*item{}}
+	return &watcher{Manager: m, resource: r, items: map[types.NamespacedName]*item{}}
 }
 
-// run watches and deletes until ctx is done.
-func (w *watcher) run(ctx context.Context) {
-	informer := metadatainformer.NewFilteredMetadataInformer(w.Metadata, w.resource, metav1.NamespaceAll, 0, toolscache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = schedule.TTLLabel }).Informer()
-	_ = informer.SetTransform(reduce)
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
-		w.Log.Debug("cannot watch TTL labels at present", "resource", w.resource.String(), "error", err)
-	})
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: w.set, UpdateFunc: func(_, obj any) { w.set(obj) }, DeleteFunc: w.forget,
-	})
-	if err != nil {
-		w.Log.Error("TTL labels are not watched", "resource", w.resource.String(), "error", err)
-		return
+// source follows the objects. After each change the resource is reconciled; with a limit, only after a list, and then once in each interval.
+func (w *watcher) source() controller.Source {
+	r := &controller.Reflector[*metav1.PartialObjectMetadata]{
+		From: controller.From(w.Metadata.Resource(w.resource)), Options: metav1.ListOptions{LabelSelector: schedule.TTLLabel},
+		Sink: w.sink(), After: []string{w.resource.String()},
 	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { informer.RunWithContext(ctx) })
-	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-		return
+	if w.MaxDeletions == 0 {
+		r.Key = func(*metav1.PartialObjectMetadata) string { return w.resource.String() }
 	}
-	for {
-		changed := w.Share.Changed()
-		next := w.round(ctx)
-		var timer <-chan time.Time
-		if next > 0 {
-			timer = time.After(min(next, w.Every)) // the wall clock may change meanwhile
-		}
-		wake := w.wake
-		if w.MaxDeletions > 0 {
-			wake, changed = nil, nil // with a limit, only the interval starts rounds
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer:
-		case <-changed:
-		case <-wake:
-		}
+	return r
+}
+
+func (w *watcher) sink() controller.Sink[*metav1.PartialObjectMetadata] {
+	return controller.Sink[*metav1.PartialObjectMetadata]{
+		Begin:  w.begin,
+		Seen:   func(o *metav1.PartialObjectMetadata) error { w.set(o); return nil },
+		Gone:   w.forget,
+		Listed: func(string) error { w.keep(); return nil },
+		Failed: func(err error, _ time.Duration) {
+			w.Log.Debug("cannot watch TTL labels at present", "resource", w.resource.String(), "error", err)
+		},
 	}
 }
 
-// reduce keeps only the fields of an object that its deletion needs.
-func reduce(obj any) (any, error) {
-	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		kept := metav1.ObjectMeta{
-			Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-			CreationTimestamp: o.CreationTimestamp, DeletionTimestamp: o.DeletionTimestamp,
-			Labels: map[string]string{schedule.TTLLabel: o.Labels[schedule.TTLLabel]},
-		}
-		if v, ok := o.Annotations[schedule.PropagationAnnotation]; ok {
-			kept.Annotations = map[string]string{schedule.PropagationAnnotation: v}
-		}
-		o.ObjectMeta = kept
-	}
-	return obj, nil
+// begin begins a list, and keep ends it: it forgets the objects that are not in it.
+func (w *watcher) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.found = map[types.NamespacedName]bool{}
 }
 
-func (w *watcher) set(obj any) {
-	o, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return
-	}
+func (w *watcher) keep() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.items, func(key types.NamespacedName, _ *item) bool { return !w.found[key] })
+	w.found = nil
+	w.listed.Store(true)
+}
+
+// set adds or replaces an object.
+func (w *watcher) set(o *metav1.PartialObjectMetadata) {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	now, err := w.read(o)
 	w.mu.Lock()
+	if w.found != nil {
+		w.found[key] = true
+	}
 	old := w.items[key]
 	switch {
 	case err != nil || now == nil:
@@ -122,10 +104,6 @@ func (w *watcher) set(obj any) {
 	w.mu.Unlock()
 	if err != nil {
 		w.Log.Debug("a TTL label cannot be read", "resource", w.resource.String(), "object", key.String(), "error", err)
-	}
-	select {
-	case w.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -153,15 +131,11 @@ func (w *watcher) read(o *metav1.PartialObjectMetadata) (*item, error) {
 	return now, nil
 }
 
-func (w *watcher) forget(obj any) {
-	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		w.mu.Lock()
-		delete(w.items, types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
-		w.mu.Unlock()
-	}
+// forget removes an object that was deleted.
+func (w *watcher) forget(o *metav1.PartialObjectMetadata) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.items, types.NamespacedName{Namespace: o.Namespace, Name: o.Name})
 }
 
 // shortestWait prevents rounds in a tight loop when the clock is slightly behind.

@@ -143,14 +143,38 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
-// A watch keeps only the fields that a deletion needs.
-func TestReduce(t *testing.T) {
+// A round waits for the first list, and objects that are missing in a later list are forgotten.
+func TestLists(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	o := pod("p", "1", "1s", now, func(o *metav1.PartialObjectMetadata) {
-		o.Labels["app"], o.Annotations = "x", map[string]string{"note": "y", schedule.PropagationAnnotation: "Orphan"}
-		o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
-	})
-	if _, err := reduce(o); err != nil || len(o.Labels) != 1 || len(o.Annotations) != 1 || o.ManagedFields != nil || o.UID != "1" || o.ResourceVersion != "1" {
-		t.Errorf("%+v %v", o, err)
+	w, _ := watch(&now, 0)
+	w.Manager.watchers[w.resource] = w
+	sink := w.sink()
+	list := func(names ...string) {
+		sink.Begin()
+		for _, name := range names {
+			if err := sink.Seen(pod(name, name, "1h", now)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	next := func() time.Duration {
+		d, err := w.Manager.Reconcile(t.Context(), w.resource.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	list("a", "b")
+	if d := next(); d != 0 {
+		t.Errorf("a round before the end of the list, again in %s", d)
+	}
+	_ = sink.Listed("1")
+	if d := next(); d != time.Minute || len(w.items) != 2 {
+		t.Errorf("again in %s, %d objects", d, len(w.items))
+	}
+	list("b")
+	_ = sink.Listed("2")
+	if sink.Seen(pod("c", "c", "1h", now)); len(w.items) != 2 {
+		t.Errorf("%d objects after another list and a change", len(w.items))
 	}
 }

@@ -8,12 +8,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 )
 
 const (
@@ -26,23 +27,13 @@ const (
 // LeavePending writes the state Pending to the UpdateRequests of the namespace that have none, and returns how many it wrote. It skips
 // those that another writer changes or deletes meanwhile.
 func LeavePending(ctx context.Context, c client.Client, namespace string) (written int, err error) {
-	var (
-		mu       sync.Mutex
-		failures []error
-		more     string
-	)
-	for {
-		var list kyvernov2.UpdateRequestList
-		err := c.List(ctx, &list, client.InNamespace(namespace), client.Limit(pendingPage), client.Continue(more))
-		if listwatch.GoesOn(err, &more) {
-			continue
-		}
-		if err != nil {
-			if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) { // the kind is not defined
-				return written, nil
-			}
-			return written, fmt.Errorf("list UpdateRequests: %w", errors.Join(append(failures, err)...))
-		}
+	var mu sync.Mutex
+	var failures []error
+	read := func(ctx context.Context, o metav1.ListOptions) (*kyvernov2.UpdateRequestList, error) {
+		list := &kyvernov2.UpdateRequestList{}
+		return list, c.List(ctx, list, client.InNamespace(namespace), client.Limit(o.Limit), client.Continue(o.Continue))
+	}
+	_, err = controller.Pages(ctx, metav1.ListOptions{Limit: pendingPage}, read, func(list *kyvernov2.UpdateRequestList) error {
 		slots := make(chan struct{}, pendingWriters)
 		var writing sync.WaitGroup
 		for i := range list.Items {
@@ -66,8 +57,13 @@ func LeavePending(ctx context.Context, c client.Client, namespace string) (writt
 			})
 		}
 		writing.Wait()
-		if more = list.Continue; more == "" || len(failures) > pendingPage {
-			return written, errors.Join(failures...)
+		if len(failures) > pendingPage {
+			return controller.ErrEnough
 		}
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) { // the kind need not be defined
+		failures = append(failures, fmt.Errorf("list UpdateRequests: %w", err))
 	}
+	return written, errors.Join(failures...)
 }

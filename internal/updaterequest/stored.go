@@ -2,7 +2,6 @@ package updaterequest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -16,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/compile"
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -53,29 +52,24 @@ func Each[T runtime.Object](ctx context.Context, c client.Reader, empty client.O
 	if _, metadata := empty.(*metav1.PartialObjectMetadataList); metadata {
 		options.Limit *= 2
 	}
-	for {
+	read := func(ctx context.Context, o metav1.ListOptions) (client.ObjectList, error) {
+		options.Limit, options.Continue = o.Limit, o.Continue
 		page := empty.DeepCopyObject().(client.ObjectList)
-		err := c.List(ctx, page, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
-		if err != nil {
-			gvk := empty.GetObjectKind().GroupVersionKind()
-			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), strings.TrimSuffix(gvk.Kind, "List"), err)
-		}
-		done := errors.New("f has seen enough")
-		if err := meta.EachListItem(page, func(o runtime.Object) error {
+		return page, c.List(ctx, page, options)
+	}
+	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: options.Limit}, read, func(page client.ObjectList) error {
+		return meta.EachListItem(page, func(o runtime.Object) error {
 			if !f(o.(T)) {
-				return done
+				return controller.ErrEnough
 			}
 			return nil
-		}); err == done {
-			return nil
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
-		}
+		})
+	})
+	if err != nil {
+		gvk := empty.GetObjectKind().GroupVersionKind()
+		return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), strings.TrimSuffix(gvk.Kind, "List"), err)
 	}
+	return nil
 }
 
 // Stored reads the metadata of a policy from the API server. It returns nil if the policy does not exist.

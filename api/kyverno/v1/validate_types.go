@@ -92,9 +92,9 @@ type PodSecurity struct {
 	// +optional
 	// +kubebuilder:validation:Enum=privileged;baseline;restricted
 	Level string `json:"level,omitempty"`
-	// Version of Kubernetes whose controls are checked, such as v1.32. The default is latest.
+	// Version of Kubernetes whose controls are checked, such as v1.37. The default is latest, the version of the API server.
 	// +optional
-	// +kubebuilder:validation:Enum=v1.19;v1.20;v1.21;v1.22;v1.23;v1.24;v1.25;v1.26;v1.27;v1.28;v1.29;v1.30;v1.31;v1.32;latest
+	// +kubebuilder:validation:Enum=v1.19;v1.20;v1.21;v1.22;v1.23;v1.24;v1.25;v1.26;v1.27;v1.28;v1.29;v1.30;v1.31;v1.32;v1.33;v1.34;v1.35;v1.36;v1.37;latest
 	Version string `json:"version,omitempty"`
 	// Controls that are not checked, or only in part.
 	// +optional

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/ephemeral"
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/observe"
@@ -27,7 +28,7 @@ import (
 type Sending struct {
 	*ephemeral.Writer
 	view   ephemeral.View
-	leases toolscache.ListerWatcher
+	leases toolscache.ListerWatcherWithContext
 }
 
 // ReportsLease is the name of the reports controller's lease.
@@ -86,24 +87,29 @@ func Doubts(m *observe.Metrics, log *slog.Logger) *ephemeral.Doubts {
 
 // Follow keeps the state of the reports controller current until ctx is done, by watching its Lease.
 func (s *Sending) Follow(ctx context.Context) {
-	saw := func(obj any) {
-		l, ok := obj.(*coordinationv1.Lease)
-		if !ok || l.Spec.RenewTime == nil {
-			return
+	there := false
+	gone := func(*coordinationv1.Lease) { s.view.Gone() }
+	saw := func(l *coordinationv1.Lease) error {
+		there = true
+		if l.Spec.RenewTime == nil {
+			return nil
 		}
 		if text, takes := l.Annotations[ephemeral.ScannedAnnotation]; takes {
 			s.view.Saw(time.Now(), l.Spec.RenewTime.Time, text)
 		} else {
 			s.view.Gone() // the controller exists, but does not merge results
 		}
+		return nil
 	}
-	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
-		ListerWatcher: s.leases, ObjectType: &coordinationv1.Lease{},
-		Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc: saw, UpdateFunc: func(_, obj any) { saw(obj) }, DeleteFunc: func(any) { s.view.Gone() },
-		},
-	})
-	informer.RunWithContext(ctx)
+	listed := func(string) error {
+		if !there {
+			gone(nil)
+		}
+		return nil
+	}
+	(&controller.Reflector[*coordinationv1.Lease]{From: s.leases, Sink: controller.Sink[*coordinationv1.Lease]{
+		Begin: func() { there = false }, Seen: saw, Gone: gone, Listed: listed,
+	}}).Run(ctx)
 }
 
 // Run writes until ctx is done.

@@ -230,24 +230,26 @@ func (o *Telemetry) collectorAt(ctx context.Context, host string, port int, secr
 // watchConfig follows the metrics ConfigMap.
 func (o *Telemetry) watchConfig(ctx context.Context) {
 	name := fields.OneTermEqualSelector("metadata.name", o.Process.MetricsConfig)
-	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
-		ListerWatcher: toolscache.NewListWatchFromClient(o.core.RESTClient(), "configmaps", o.Process.Namespace, name),
-		ObjectType:    &corev1.ConfigMap{},
-		Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    o.configure,
-			UpdateFunc: func(_, obj any) { o.configure(obj) },
-			DeleteFunc: func(any) { o.configure(&corev1.ConfigMap{}) },
+	found, configured := false, false
+	(&controller.Reflector[*corev1.ConfigMap]{
+		From: toolscache.NewListWatchFromClient(o.core.RESTClient(), "configmaps", o.Process.Namespace, name),
+		Sink: controller.Sink[*corev1.ConfigMap]{
+			Begin: func() { found = false },
+			Seen:  func(cm *corev1.ConfigMap) error { found, configured = true, true; o.configure(cm); return nil },
+			Gone:  func(*corev1.ConfigMap) { configured = false; o.configure(&corev1.ConfigMap{}) },
+			Listed: func(string) error {
+				if configured && !found {
+					configured = false
+					o.configure(&corev1.ConfigMap{})
+				}
+				return nil
+			},
 		},
-	})
-	informer.RunWithContext(ctx)
+	}).Run(ctx)
 }
 
 // configure applies the metrics ConfigMap.
-func (o *Telemetry) configure(obj any) {
-	cm, ok := obj.(*corev1.ConfigMap)
-	if !ok {
-		return
-	}
+func (o *Telemetry) configure(cm *corev1.ConfigMap) {
 	c, diags := observe.ParseConfig(cm.Data)
 	for _, d := range diags {
 		o.Log.Warn("the metrics ConfigMap has a mistake", "configMap", o.Process.MetricsConfig, "path", d.Path, "mistake", d.Summary)

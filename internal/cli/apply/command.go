@@ -48,6 +48,7 @@ type options struct {
 	exceptionsWithinPolicies  bool
 	generateExceptions        bool
 	exceptionTTL              time.Duration
+	request                   *request // of ephor exceptions request; nil for apply
 
 	targets     []string
 	parameters  []string
@@ -56,6 +57,7 @@ type options struct {
 	registry    bool
 	git         source.Git
 	values      load.ValueFlags
+	server      load.ServerFlag
 	contextFile string
 	payloads    load.PayloadFlags
 }
@@ -110,6 +112,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.Var(parameters, "parameter-resource", "parameters of CEL rules, in addition to the resources: files, directories, globs")
 	f.Var(parameters, "parameter-resources", "the same as --parameter-resource")
 	o.cluster.addFlags(f)
+	o.server.AddFlag(f, "that of the cluster with --cluster, or the newest")
 	remote.AddRegistryFlag(f, &o.registry)
 	crds := terminal.Paths(&o.crds)
 	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which define the scope of kinds: .yaml and .yml files")
@@ -159,7 +162,15 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	o.git.Progress = terminal.ForDownloads(cmd)
-	set := load.PoliciesFrom(o.families, o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
+	cluster, err := o.cluster.open(o.registry)
+	if err != nil {
+		return err
+	}
+	server, err := o.server.Version(cluster.Server())
+	if err != nil {
+		return err
+	}
+	set := load.PoliciesFrom(o.families, o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()}, server)
 	trace.Done("read %d policies with %d rules, refused %d", len(set.Programs), set.Rules(), len(set.Refused))
 
 	payloads, err := o.payloads.Read()
@@ -179,10 +190,6 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	signatures, err := remote.Signatures()
-	if err != nil {
-		return err
-	}
-	cluster, err := o.cluster.open(o.registry)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,9 @@ func (o *options) writeExceptions(w io.Writer, entries []report.Entry) (diags di
 			}
 			object = exceptionInCEL(e, o.exceptionTTL)
 		}
+		if o.request != nil {
+			o.request.complete(e, object)
+		}
 		text := []byte(value.JSON(object))
 		if written[string(text)] {
 			continue // a policy in CEL has one exception for all its failures of an object
@@ -66,8 +69,7 @@ func (o *options) writeExceptions(w io.Writer, entries []report.Entry) (diags di
 // exceptionInCEL returns an exception from a policy of policies.kyverno.io for the resource of the failure. If the policy covers the Pods
 // of the resource, the exception does so, too.
 func exceptionInCEL(e *report.Entry, ttl time.Duration) map[string]any {
-	const name = "object.metadata.?name.orValue('')"
-	same := "object.kind == " + strconv.Quote(e.Resource.Kind) + " && " + name + " == " + strconv.Quote(e.Resource.Name)
+	same := sameKindAndName(e)
 	if e.Rule.Origin.Controllers != "" {
 		kinds := "['Pod']"
 		if e.Resource.Kind == "CronJob" {
@@ -75,9 +77,7 @@ func exceptionInCEL(e *report.Entry, ttl time.Duration) map[string]any {
 		}
 		same = "(" + same + " || object.kind in " + kinds + " && object.metadata.?name.orValue(object.metadata.?generateName.orValue('')).startsWith(" + strconv.Quote(e.Resource.Name+"-") + "))"
 	}
-	if e.Resource.Namespace != "" {
-		same += " && object.metadata.?namespace.orValue('') == " + strconv.Quote(e.Resource.Namespace)
-	}
+	same += inItsNamespace(e)
 	return map[string]any{
 		"apiVersion": "policies.kyverno.io/v1",
 		"kind":       "PolicyException",
@@ -90,6 +90,20 @@ func exceptionInCEL(e *report.Entry, ttl time.Duration) map[string]any {
 			"matchConditions": []any{map[string]any{"name": "the-object", "expression": same}},
 		},
 	}
+}
+
+// sameObject returns the condition that selects the resource of the failure.
+func sameObject(e *report.Entry) string { return sameKindAndName(e) + inItsNamespace(e) }
+
+func sameKindAndName(e *report.Entry) string {
+	return "object.kind == " + strconv.Quote(e.Resource.Kind) + " && object.metadata.?name.orValue('') == " + strconv.Quote(e.Resource.Name)
+}
+
+func inItsNamespace(e *report.Entry) string {
+	if e.Resource.Namespace == "" {
+		return ""
+	}
+	return " && object.metadata.?namespace.orValue('') == " + strconv.Quote(e.Resource.Namespace)
 }
 
 // exceptionFor returns an exception that exempts the resource of the failure from the failed rule. For a rule generated

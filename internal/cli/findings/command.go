@@ -15,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/lint"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/schema"
@@ -31,6 +32,7 @@ type options struct {
 	sarif    string // the path of the file
 	version  string // the version of this program, for SARIF
 	git      source.Git
+	server   load.ServerFlag
 }
 
 // New returns the command `ephor lint`. version is the version of this program.
@@ -59,6 +61,7 @@ func New(version string) *cobra.Command {
 	f.BoolVar(&o.strict, "strict", false, "also exit with 1 for warnings")
 	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a directory. Without this flag the rest of a URL is the branch (default main)")
 	f.StringVar(&o.git.Username, "username", "", "user name for git repositories")
+	o.server.AddFlag(f, "the newest")
 	f.StringVar(&o.git.Password, "password", "", "password or token for git repositories")
 	return cmd
 }
@@ -70,8 +73,13 @@ func (o *options) run(cmd *cobra.Command) error {
 	if o.format != "" && o.format != "json" && o.format != "sarif" {
 		return fmt.Errorf("invalid output format %q, expected json or sarif", o.format)
 	}
+	server, err := o.server.Version(nil)
+	if err != nil {
+		return err
+	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	kinds, diags := o.kinds()
+	kinds = kinds.At(server)
 	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
 	passed := load.PassedBy{Named: true}
 	diags.Add(passed.Templates(more)...)
@@ -90,7 +98,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		case compile.Owns(apiVersion, object.Kind()):
 			policies++
 			given = append(given, compile.Object{Value: object.Value, Pos: object.Pos})
-			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
+			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds, Permitted: family.Permissions{Server: server}})...)
 		case compile.OwnsException(apiVersion, object.Kind()):
 			beside++
 			findings = append(findings, lint.Exception(compile.Object{Value: object.Value, Pos: object.Pos})...)

@@ -13,6 +13,7 @@ import (
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/lint"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/source"
@@ -71,17 +72,17 @@ func (s PolicySet) Rules() int {
 // Policies reads and compiles all policies of the families in the paths; nil means the families of Ephor. It refuses policies with a
 // mistake and keeps the others.
 func Policies(families *compile.Registry, paths []string, stdin io.Reader) PolicySet {
-	return PoliciesFrom(families, paths, source.Options{Stdin: stdin, Git: &source.Git{}})
+	return PoliciesFrom(families, paths, source.Options{Stdin: stdin, Git: &source.Git{}}, 0)
 }
 
-// PoliciesFrom does what Policies does, with options that set standard input and how URLs are read.
-func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) PolicySet {
-	return policiesFor(families, paths, o, family.Options{Types: knownTypes, CommandLine: true})
+// PoliciesFrom does what Policies does, for the given version of the API server. The options set standard input and how URLs are read.
+func PoliciesFrom(families *compile.Registry, paths []string, o source.Options, server kubeversion.Minor) PolicySet {
+	return policiesFor(families, paths, o, family.Options{Types: knownTypes, CommandLine: true, Server: server})
 }
 
 // ForTest is like Policies, for a test. targets: the test gives the existing resources that policies change.
-func ForTest(families *compile.Registry, paths []string, targets bool) PolicySet {
-	return policiesFor(families, paths, source.Options{Git: &source.Git{}}, family.Options{Types: knownTypes, CommandLine: true, Targets: targets})
+func ForTest(families *compile.Registry, paths []string, targets bool, server kubeversion.Minor) PolicySet {
+	return policiesFor(families, paths, source.Options{Git: &source.Git{}}, family.Options{Types: knownTypes, CommandLine: true, Targets: targets, Server: server})
 }
 
 // InForce does what PoliciesFrom does, for policies as the controllers of a cluster evaluate them: a namespaced policy applies only to its
@@ -116,7 +117,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 	set.Diags.Add(Unstorable(policies)...)
 	for i, o := range policies {
 		program, found := families.With(o, companions.Of(ids[i]), types)
-		found = append(families.Review(o, program, family.Permissions{Documents: types.CommandLine}), found...)
+		found = append(families.Review(o, program, family.Permissions{Documents: types.CommandLine, Server: types.Server}), found...)
 		set.Diags.Add(found...)
 		set.Diags.Add(lint.Slips(o)...)
 		if found.HasErrors() {

@@ -22,8 +22,8 @@ import (
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/keystore"
-	"ephor.invalid/ephor/internal/listwatch"
 	marks "ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/seal"
 )
@@ -152,24 +152,16 @@ func resourceOf(r metav1.APIResource) schema.GroupVersionResource {
 func (a *adoption) listKind(ctx context.Context, r metav1.APIResource) ([]labelled, error) {
 	var out []labelled
 	options := metav1.ListOptions{Limit: remote.PageSize, LabelSelector: "app.kubernetes.io/managed-by=kyverno," + generateLabel + "rule-name"}
-	for {
-		page, err := a.metadata.Resource(resourceOf(r)).List(ctx, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
+	_, err := controller.Pages(ctx, options, a.metadata.Resource(resourceOf(r)).List, func(page *metav1.PartialObjectMetadataList) error {
 		for _, item := range page.Items {
 			o := labelled{PartialObjectMetadata: item, resource: resourceOf(r)}
 			o.APIVersion, o.Kind = schema.GroupVersion{Group: r.Group, Version: r.Version}.String(), r.Kind
 			o.state = a.state(&o)
 			out = append(out, o)
 		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return out, nil
-		}
-	}
+		return nil
+	})
+	return out, err
 }
 
 // state returns what the mark of an object proves about its labels.
@@ -277,22 +269,21 @@ func (a *adoption) trigger(ctx context.Context, o *labelled) (marks.Object, erro
 	}
 	out := marks.Object{APIVersion: schema.GroupVersion{Group: o.label("trigger-group"), Version: o.label("trigger-version")}.String(), Kind: r.Kind}
 	options := metav1.ListOptions{Limit: remote.PageSize}
-	for {
-		page, err := a.metadata.Resource(resourceOf(r)).Namespace(o.label("trigger-namespace")).List(ctx, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
-		if err != nil {
-			return out, fmt.Errorf("look for its trigger: %w", err)
-		}
+	in := a.metadata.Resource(resourceOf(r)).Namespace(o.label("trigger-namespace"))
+	_, err := controller.Pages(ctx, options, in.List, func(page *metav1.PartialObjectMetadataList) error {
 		for i := range page.Items {
 			if t := &page.Items[i]; uid != "" && string(t.UID) == uid || uid == "" && t.Name == name {
 				out.Namespace, out.Name, out.UID = t.Namespace, t.Name, string(t.UID)
-				return out, nil
+				return controller.ErrEnough
 			}
 		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return out, fmt.Errorf("its trigger %s does not exist; remove the labels, or delete the object", o.triggerText())
-		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("look for its trigger: %w", err)
+	case out.UID == "":
+		return out, fmt.Errorf("its trigger %s does not exist; remove the labels, or delete the object", o.triggerText())
 	}
+	return out, nil
 }

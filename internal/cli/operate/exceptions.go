@@ -7,13 +7,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/family"
-	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -27,17 +28,7 @@ func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Pr
 	of := compile.Kinds.Where(func(k *family.Kind) bool { return k.Kind == p.Kind })
 	for _, k := range compile.Product.ExceptionsFrom(of) {
 		resource := objects.Resource(k.GVK().GroupVersion().WithResource(k.Resource)).Namespace(namespace)
-		for options := (metav1.ListOptions{Limit: remote.PageSize}); ; {
-			page, err := resource.List(ctx, options)
-			if listwatch.GoesOn(err, &options.Continue) {
-				continue
-			}
-			if apierrors.IsNotFound(err) {
-				break // the cluster does not serve the kind
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read the exceptions: %w", err)
-			}
+		_, err := controller.Pages(ctx, metav1.ListOptions{Limit: remote.PageSize}, resource.List, func(page *unstructured.UnstructuredList) error {
 			for i := range page.Items {
 				e, diags := compile.OneException(compile.Object{Value: page.Items[i].Object})
 				if err := diags.Errors().Err(); err != nil && e != nil {
@@ -47,9 +38,10 @@ func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Pr
 					found = append(found, e)
 				}
 			}
-			if options.Continue = page.GetContinue(); options.Continue == "" {
-				break
-			}
+			return nil
+		})
+		if err != nil && !apierrors.IsNotFound(err) { // the cluster need not serve the kind
+			return nil, fmt.Errorf("read the exceptions: %w", err)
 		}
 	}
 	return catalog.Join([]*policy.Program{p}, found)[0], nil

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"ephor.invalid/ephor/internal/cli/remote"
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 )
 
 func NewMigrate() *cobra.Command {
@@ -119,24 +120,22 @@ func (m *migration) rewrite(crd *unstructured.Unstructured, version string) erro
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	resource := m.client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
-	options := metav1.ListOptions{Limit: remote.PageSize}
-	for {
-		list, err := resource.List(m.cmd.Context(), options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
+	list := func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		page, err := resource.List(ctx, o)
 		if err != nil {
-			return fmt.Errorf("list: %w", err)
+			err = fmt.Errorf("list: %w", err)
 		}
-		for i := range list.Items {
-			if err := m.touch(resource, &list.Items[i]); err != nil {
+		return page, err
+	}
+	_, err := controller.Pages(m.cmd.Context(), metav1.ListOptions{Limit: remote.PageSize}, list, func(page *unstructured.UnstructuredList) error {
+		for i := range page.Items {
+			if err := m.touch(resource, &page.Items[i]); err != nil {
 				return err
 			}
 		}
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return nil
-		}
-	}
+		return nil
+	})
+	return err
 }
 
 // touch updates one object. It ignores conflicts, since another client's update also rewrites the object, and objects that were deleted.

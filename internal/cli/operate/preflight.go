@@ -20,27 +20,33 @@ import (
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/discovery"
 	evaluation "ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/preflight"
 )
 
 func NewPreflight() *cobra.Command {
-	var kubeconfig, context, namespace, output string
+	var kubeconfig, context, namespace, output, target string
 	var fix bool
 	var seen impact.Seen
 	cmd := &cobra.Command{
 		Use:   "preflight",
-		Short: "Find what would be lost or stop working when Ephor replaces Kyverno",
+		Short: "Find what would be lost or stop working when Ephor replaces Kyverno, or when Kubernetes is upgraded",
 		Long: "Preflight reads a cluster in which Kyverno runs and changes nothing. It lists what would be lost or stop working when Ephor replaces\n" +
 			"Kyverno, with the command that fixes each finding: definitions that Helm would delete with their objects, values that the chart rejects,\n" +
 			"policies that would not be enforced, missing permissions, webhooks without a server, and more. With --fix it sets the annotations\n" +
 			"that keep the definitions, and changes nothing else. The exit code is 1 when something would be lost or stop working, or when\n" +
-			"something could not be read.",
-		Example: "  ephor preflight\n  ephor preflight --fix\n  ephor preflight -o json",
+			"something could not be read.\n\n" +
+			"With --target-version it lists instead what an upgrade of Kubernetes to that version changes for the policies of a cluster: kinds and versions\n" +
+			"that are no longer served, expressions and Pod Security Standards that change, and requests that no longer arrive.",
+		Example: "  ephor preflight\n  ephor preflight --fix\n  ephor preflight -o json\n  ephor preflight --target-version 1.37",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
 				return fmt.Errorf("invalid output format %q, expected json", output)
+			}
+			if fix && target != "" {
+				return errors.New("--fix is for the switch from Kyverno, not for an upgrade of Kubernetes (--target-version)")
 			}
 			config, err := remote.Config(kubeconfig, context)
 			if err != nil {
@@ -65,6 +71,9 @@ func NewPreflight() *cobra.Command {
 				Live: func(ctx stdcontext.Context, programs []*policy.Program) (map[policy.ID]*preflight.Impact, error) {
 					return impactOf(ctx, kubeconfig, context, programs, seen)
 				},
+			}
+			if target != "" {
+				return upgrade(cmd, cluster, target, output)
 			}
 			report := preflight.Run(cmd.Context(), cluster)
 			var annotated []string
@@ -97,9 +106,28 @@ func NewPreflight() *cobra.Command {
 	f.StringVarP(&output, "output", "o", "", "json instead of text")
 	terminal.Choices(cmd, "output", "json")
 	f.StringVarP(&namespace, "namespace", "n", "kyverno", "namespace of the installation")
+	f.StringVar(&target, "target-version", "", "list what an upgrade of Kubernetes to this version changes, such as 1.38")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
 	f.StringVar(&context, "context", "", "context of the kubeconfig to use")
 	return cmd
+}
+
+// upgrade prints what an upgrade of Kubernetes changes.
+func upgrade(cmd *cobra.Command, cluster *preflight.Cluster, target, output string) error {
+	v, err := kubeversion.Parse(target)
+	if err != nil {
+		return fmt.Errorf("--target-version: %w", err)
+	}
+	report := preflight.Upgrade(cmd.Context(), cluster, v)
+	if output == "json" {
+		err = terminal.WriteJSON(cmd.OutOrStdout(), preflightJSON{report.Findings, summary(report), nil})
+	} else {
+		err = printPreflight(cmd.OutOrStdout(), report)
+	}
+	if err == nil && !report.Safe() {
+		return terminal.End(cmd, 1)
+	}
+	return err
 }
 
 // preflightJSON is the output of --output json.

@@ -25,6 +25,7 @@ type Cluster struct {
 	Kinds   *Served
 	Root    *live.Root
 
+	server clientdiscovery.ServerVersionInterface
 	mu     sync.Mutex
 	labels map[string]namespaceLabels
 }
@@ -60,6 +61,7 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 	if c.Kinds, err = servedBy(resources); err != nil {
 		return nil, fmt.Errorf("list what the cluster serves: %w%s", err, refused(config.Host, err))
 	}
+	c.server = resources
 	reader, err := client.New(config, client.Options{})
 	if err != nil {
 		return nil, err
@@ -79,6 +81,14 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Server answers which version the API server has; nil without a cluster.
+func (c *Cluster) Server() clientdiscovery.ServerVersionInterface {
+	if c == nil {
+		return nil
+	}
+	return c.server
 }
 
 // refused explains an error for which no program answered at the address of the API server; empty for other errors.

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
-	"ephor.invalid/ephor/internal/listwatch"
 	"ephor.invalid/ephor/internal/source"
 )
 
@@ -101,16 +101,12 @@ func (c *Cluster) listPages(ctx context.Context, q Query, k discovery.Resource, 
 	if k.Namespaced && q.Namespace != "" {
 		resource = c.Dynamic.Resource(k.GVR()).Namespace(q.Namespace)
 	}
-	for {
-		start := time.Now()
-		list, err := resource.List(ctx, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
-		if err != nil {
-			give(Page{Kind: k, Err: fmt.Errorf("list %s: %w", k.GVR().GroupResource(), err), Took: time.Since(start)})
-			return
-		}
+	var start time.Time
+	list := func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		start = time.Now()
+		return resource.List(ctx, o)
+	}
+	_, err := controller.Pages(ctx, options, list, func(list *unstructured.UnstructuredList) (err error) {
 		p := Page{Kind: k, Objects: make([]source.Object, 0, len(list.Items))}
 		for i := range list.Items {
 			o := &list.Items[i]
@@ -126,9 +122,10 @@ func (c *Cluster) listPages(ctx context.Context, q Query, k discovery.Resource, 
 		}
 		p.Took = time.Since(start)
 		give(p)
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return
-		}
+		return nil
+	})
+	if err != nil {
+		give(Page{Kind: k, Err: fmt.Errorf("list %s: %w", k.GVR().GroupResource(), err), Took: time.Since(start)})
 	}
 }
 

@@ -32,8 +32,8 @@ type exceptionOptions struct {
 	now    func() time.Time
 }
 
-// NewExceptions returns the command exceptions.
-func NewExceptions() *cobra.Command {
+// NewExceptions returns the command exceptions, with subcommands of other packages.
+func NewExceptions(others ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exceptions",
 		Short: "Show the exceptions of a cluster, what they exempt, and when they end",
@@ -54,6 +54,7 @@ func NewExceptions() *cobra.Command {
 				"is one, and 1 when something could not be read.", cobra.NoArgs, checkExceptions),
 		newExceptionsImport(),
 	)
+	cmd.AddCommand(others...)
 	return cmd
 }
 

@@ -10,11 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ephor.invalid/ephor/internal/cli/load"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/sarif"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/source"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -35,6 +37,8 @@ type options struct {
 	sarif            string // the path of the file
 	watch            bool
 	registry         bool
+	server           load.ServerFlag
+	version          kubeversion.Minor
 	images           world.Images // the client for --registry
 	signatures       world.Signatures
 	git              source.Git
@@ -69,6 +73,9 @@ func New(families *compile.Registry) *cobra.Command {
 				return errors.New("invalid format, expected (json, yaml, markdown, junit)")
 			}
 			var err error
+			if o.version, err = o.server.Version(nil); err != nil {
+				return err
+			}
 			if o.images, err = remote.Images(o.registry); err != nil {
 				return err
 			}
@@ -101,6 +108,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until interrupted")
 	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a directory. Without this flag the rest of a URL is the branch (default main)")
 	remote.AddRegistryFlag(f, &o.registry)
+	o.server.AddFlag(f, "the newest")
 	return cmd
 }
 
@@ -300,7 +308,7 @@ func (o *options) each(ctx context.Context, cases []testCase, filter testFilter,
 				continue
 			}
 		}
-		runs = append(runs, &testRun{testCase: c, families: o.families, strict: o.strict, images: o.images, signatures: o.signatures, diags: c.warnings})
+		runs = append(runs, &testRun{testCase: c, families: o.families, server: o.version, strict: o.strict, images: o.images, signatures: o.signatures, diags: c.warnings})
 	}
 	progress.Total(len(runs))
 	results := make([]chan finished, len(runs))

@@ -21,6 +21,7 @@ import (
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/impact"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/source"
 	"ephor.invalid/ephor/internal/world"
@@ -30,6 +31,7 @@ import (
 type testRun struct {
 	*testCase
 	families   *compile.Registry // the families of the policies; nil for those of Ephor
+	server     kubeversion.Minor
 	strict     bool
 	images     world.Images // nil: no registry is queried
 	signatures world.Signatures
@@ -340,7 +342,7 @@ func (r *testRun) loadGiven() (*clivalues.Set, error) {
 // report that. A policy that cannot be read ends the test.
 func (r *testRun) loadPolicies() error {
 	r.say("  Loading policies ...")
-	r.policies = load.ForTest(r.families, r.within(r.Policies...), len(r.TargetResources) > 0)
+	r.policies = load.ForTest(r.families, r.within(r.Policies...), len(r.TargetResources) > 0, r.server)
 	refused := map[diag.Position]bool{}
 	for _, p := range r.policies.Refused {
 		if unreadable(p.Errors) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +25,7 @@ import (
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/status"
+	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
@@ -223,8 +225,11 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 		if s == nil {
 			continue
 		}
-		if _, err := f.Status.Write(ctx, object, s); err != nil {
+		written, err := f.Status.Write(ctx, object, s)
+		if err != nil {
 			failed = err // continue, since the other policies need their status, too
+		} else if written {
+			f.reportServer(object, state.Program)
 		}
 	}
 	again = f.Asked.again(lacking, working)
@@ -295,6 +300,21 @@ func (f *Reconciler) report(id policy.ID, state family.State) {
 	f.Events.Record(event.Event{
 		Regarding: event.PolicyReference(state.Program), Reason: event.PolicyError, Action: event.None, Controller: event.AdmissionController,
 		Note: "the background controller cannot carry out the policy: " + text + "; grant the rights by a ClusterRole with the label " + aggregateToBackground,
+	})
+}
+
+// reportServer writes an event for a policy whose meaning another version of Kubernetes changed, unless the status of the object already says
+// so.
+func (f *Reconciler) reportServer(object *unstructured.Unstructured, p *policy.Program) {
+	if p == nil || p.Changed == nil {
+		return
+	}
+	text := value.Message(p.Changed.String())
+	if said := status.Condition(f.Status.Families, object, family.ConditionKubernetes); said != nil && said["message"] == text {
+		return
+	}
+	f.Events.Record(event.Event{
+		Regarding: event.PolicyReference(p), Type: event.Warning, Reason: event.MeaningChanged, Action: event.None, Controller: event.AdmissionController, Note: text,
 	})
 }
 

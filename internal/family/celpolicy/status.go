@@ -116,6 +116,7 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 	condition.LastTransitionTime = metav1.NewTime(s.Now)
 	meta.SetStatusCondition(&c.Conditions, condition)
 	s.SetLogin(&c.Conditions)
+	s.SetKubernetes(&c.Conditions, generationOf(object))
 	ready := !slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool {
 		return x.Status != metav1.ConditionTrue && x.Type != family.ConditionLogin
 	})
@@ -157,4 +158,11 @@ func missingText(lacking string, missing []family.MissingRight) string {
 		}
 	}
 	return lacking + strings.Join(texts, "; ") + "." + hint
+}
+
+// generationOf returns the generation of an object; 0 if it has none.
+func generationOf(object map[string]any) int64 {
+	meta, _ := object["metadata"].(map[string]any)
+	n, _ := meta["generation"].(int64)
+	return n
 }

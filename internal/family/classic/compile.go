@@ -43,7 +43,7 @@ func compileWithin(p *kyvernov1.ClusterPolicy, allowance *compilecost.Allowance)
 		addRule(out, p, &generated[i].Rule, generated[i].Parent, generated[i].Origin, allowance)
 	}
 	if w := p.Spec.WebhookConfiguration; w != nil {
-		guard(out, w.MatchConditions)
+		guard(out, w.MatchConditions, allowance.Version())
 	}
 	out.Webhooks = Webhooks(out)
 	return out

@@ -15,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/celenv"
 	"ephor.invalid/ephor/internal/celrule"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -27,7 +28,7 @@ var namespaceObject = sync.OnceValue(func() *regexp.Regexp { return regexp.MustC
 
 // guard adds the conditions of the policy's webhook to its rules: if a condition is false, no rule has a result. At admission the API
 // server has already evaluated the conditions.
-func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondition) {
+func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondition, server kubeversion.Minor) {
 	if len(conditions) == 0 {
 		return
 	}
@@ -35,7 +36,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		out.Diags.Errorf("spec.webhookConfiguration.matchConditions", "Too many: %d: must have at most %d items", n, maxMatchConditions)
 		out.Diags.Hint("join expressions with &&")
 	}
-	compiler := celenv.NewCompiler(celenv.Declarations{})
+	compiler := celenv.NewCompiler(celenv.Declarations{Server: server})
 	var compiled celrule.Conditions
 	var mistake error
 	for i, c := range conditions {

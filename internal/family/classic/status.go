@@ -53,6 +53,7 @@ func status(object map[string]any, state family.State) (map[string]any, error) {
 	}
 	meta.SetStatusCondition(&s.Conditions, ready)
 	state.SetLogin(&s.Conditions)
+	state.SetKubernetes(&s.Conditions, p.Generation)
 	return family.Tree(s)
 }
 

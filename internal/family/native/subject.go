@@ -58,7 +58,7 @@ func (p *subject) needs() policy.Needs {
 
 // compile compiles the variables and conditions. The caller compiles the other expressions with the Compiler and then calls done.
 func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) *celrule.Compiler {
-	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, p.allowance)
+	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil, Server: p.allowance.Version()}, p.allowance)
 	c.Variables(variables, "spec.variables")
 	p.rule.Conditions = c.Conditions(conditions, "spec.matchConditions")
 	return c

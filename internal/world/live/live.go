@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"ephor.invalid/ephor/internal/listwatch"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -139,30 +139,29 @@ func (l lists) List(ctx context.Context, q world.Query) ([]map[string]any, error
 		return nil, err
 	}
 	var out []map[string]any
-	options := &client.ListOptions{Namespace: q.Namespace, LabelSelector: parsed, Limit: pageSize}
+	options := &client.ListOptions{Namespace: q.Namespace, LabelSelector: parsed}
 	if q.Name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, q.Name)
 	}
-	for {
-		var page unstructured.UnstructuredList
+	read := func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+		options.Limit, options.Continue = o.Limit, o.Continue
+		page := &unstructured.UnstructuredList{}
 		page.SetGroupVersionKind(gv.WithKind(q.Kind + "List"))
-		err := l.reader.List(ctx, &page, options)
-		if listwatch.GoesOn(err, &options.Continue) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
+		return page, l.reader.List(ctx, page, options)
+	}
+	_, err = controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, read, func(page *unstructured.UnstructuredList) error {
 		for i := range page.Items {
 			if err := within(l.reach, q.Kind, &page.Items[i]); err != nil {
-				return nil, err
+				return err
 			}
 			out = append(out, page.Items[i].Object)
 		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return out, nil
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return out, nil
 }
 
 type namespaces struct {

@@ -1,4 +1,4 @@
-package results
+package status
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/status"
+	policystatus "ephor.invalid/ephor/internal/status"
 )
 
 // recordedPatches records the patches of statuses, and fails while err is set.
@@ -96,7 +96,7 @@ func TestT25ExceptionsAreReported(t *testing.T) {
 	}
 	events.all = nil
 	log.Reset()
-	now = now.Add(status.BudgetEvery)
+	now = now.Add(policystatus.BudgetEvery)
 	evaluate()
 	round("after a while", 1, 1, false)
 	answer := httptest.NewRecorder()

@@ -1,4 +1,4 @@
-package results
+package status
 
 import (
 	"errors"
@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"ephor.invalid/ephor/internal/controller"
-	"ephor.invalid/ephor/internal/status"
+	policystatus "ephor.invalid/ephor/internal/status"
 )
 
 // notes holds what evaluations report about objects until a row writes it: for each object and generation at most once in
-// status.BudgetEvery.
+// policystatus.BudgetEvery.
 type notes[K comparable, V any] struct {
 	now  func() time.Time
 	news *controller.Signal
@@ -43,7 +43,7 @@ func (n *notes[K, V]) add(key K, generation int64, report func(now time.Time) V)
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if t, ok := n.written[key]; ok && t.generation == generation && now.Sub(t.at) < status.BudgetEvery {
+	if t, ok := n.written[key]; ok && t.generation == generation && now.Sub(t.at) < policystatus.BudgetEvery {
 		return false
 	}
 	if w, ok := n.waiting[key]; ok && w.generation >= generation {
@@ -60,7 +60,7 @@ func (n *notes[K, V]) write(one func(K, V) (exists bool, err error)) (time.Durat
 	waiting := n.waiting
 	n.waiting = map[K]note[V]{}
 	for key, t := range n.written {
-		if n.now().Sub(t.at) >= status.BudgetEvery {
+		if n.now().Sub(t.at) >= policystatus.BudgetEvery {
 			delete(n.written, key)
 		}
 	}

@@ -1,4 +1,4 @@
-package results
+package status
 
 import (
 	"context"
@@ -12,22 +12,22 @@ import (
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/status"
+	policystatus "ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
 )
 
 // Exceeded reports exceeded budgets in the status of policies and in the log. Every replica reports its own evaluations. The first replica
-// writes a policy's status, at most once in status.BudgetEvery.
+// writes a policy's status, at most once in policystatus.BudgetEvery.
 type Exceeded struct {
 	notes[policy.ID, *kyvernov1.BudgetStatus]
 	policies *intake.Policies
-	writer   *status.Writer
+	writer   *policystatus.Writer
 	log      *slog.Logger
 }
 
 // NewExceeded returns an Exceeded that writes with the client.
 func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceeded {
-	return &Exceeded{notes: newNotes[policy.ID, *kyvernov1.BudgetStatus](), policies: p, writer: &status.Writer{Client: c}, log: log}
+	return &Exceeded{notes: newNotes[policy.ID, *kyvernov1.BudgetStatus](), policies: p, writer: &policystatus.Writer{Client: c}, log: log}
 }
 
 // Note records exceeded budgets until Row writes them. Requests wait for Note, so it does not write itself.

@@ -1,4 +1,4 @@
-package results
+package status
 
 import (
 	"context"
@@ -19,13 +19,13 @@ import (
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/status"
+	policystatus "ephor.invalid/ephor/internal/status"
 )
 
 // Approvals writes approvals of exceptions into their status. The review of an exception records who approved it; the approval is written
 // once the exception is stored with the content of the review.
 type Approvals struct {
-	writer *status.Writer
+	writer *policystatus.Writer
 	reader client.Reader // without a cache
 	seals  keystore.Seals
 	log    *slog.Logger
@@ -51,7 +51,7 @@ const (
 
 // NewApprovals returns Approvals that write with the client.
 func NewApprovals(c client.Client, reader client.Reader, seals keystore.Seals, log *slog.Logger) *Approvals {
-	return &Approvals{writer: &status.Writer{Client: c}, reader: reader, seals: seals, log: log, now: time.Now, news: new(controller.Signal), waiting: map[client.ObjectKey]approval{}}
+	return &Approvals{writer: &policystatus.Writer{Client: c}, reader: reader, seals: seals, log: log, now: time.Now, news: new(controller.Signal), waiting: map[client.ObjectKey]approval{}}
 }
 
 // Approve records that the user approved the exception as it is. Requests wait for it, so it writes nothing itself.

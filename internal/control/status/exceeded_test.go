@@ -1,4 +1,4 @@
-package results
+package status
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/status"
+	policystatus "ephor.invalid/ephor/internal/status"
 )
 
 // statusPatches counts the patches of statuses, and fails while err is set.
@@ -93,11 +93,11 @@ func TestT8ExceededBudgetsAreWritten(t *testing.T) {
 	next.Generation = 2
 	note(&next)
 	round("another generation", 1, 1, false)
-	now = now.Add(status.BudgetEvery)
+	now = now.Add(policystatus.BudgetEvery)
 	note(&next)
 	round("after a while", 1, 1, false)
 	handler.OnDelete(stored)
-	now = now.Add(status.BudgetEvery)
+	now = now.Add(policystatus.BudgetEvery)
 	note(&next)
 	round("the policy is gone", 0, 0, false)
 	if len(e.written) != 0 || len(e.waiting) != 0 {

@@ -1,4 +1,4 @@
-package app
+package globals
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestGlobalsFollowEvents(t *testing.T) {
 		return r.Path.String(), nil
 	})
 	events := make(recorded, 10)
-	g, err := newGlobals(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, globalFlags{maxBytes: 1000}, api, nil, events, slog.New(slog.DiscardHandler))
+	g, err := New(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, Limits{MaxBytes: 1000}, api, nil, events, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

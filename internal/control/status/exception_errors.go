@@ -1,4 +1,4 @@
-package results
+package status
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/status"
+	policystatus "ephor.invalid/ephor/internal/status"
 )
 
-// ExceptionErrors reports exceptions that could not be evaluated: each time in a metric, and at most once in status.BudgetEvery in the status
+// ExceptionErrors reports exceptions that could not be evaluated: each time in a metric, and at most once in policystatus.BudgetEvery in the status
 // of the exception, in an event and in the log. Every replica reports its own evaluations.
 type ExceptionErrors struct {
 	notes[policy.ExceptionID, exceptionError]
-	writer     *status.Writer
+	writer     *policystatus.Writer
 	events     event.Recorder
 	controller string // of the events
 	metrics    *observe.Metrics
@@ -36,7 +36,7 @@ type exceptionError struct {
 // NewExceptionErrors returns ExceptionErrors that write with the client. controller is the name of the controller in events.
 func NewExceptionErrors(c client.Client, events event.Recorder, controller string, m *observe.Metrics, log *slog.Logger) *ExceptionErrors {
 	return &ExceptionErrors{
-		notes: newNotes[policy.ExceptionID, exceptionError](), writer: &status.Writer{Client: c}, events: events, controller: controller, metrics: m, log: log,
+		notes: newNotes[policy.ExceptionID, exceptionError](), writer: &policystatus.Writer{Client: c}, events: events, controller: controller, metrics: m, log: log,
 	}
 }
 

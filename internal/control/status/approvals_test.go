@@ -1,4 +1,4 @@
-package results
+package status
 
 import (
 	"log/slog"
