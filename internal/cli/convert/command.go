@@ -85,10 +85,12 @@ func (o *options) run(cmd *cobra.Command) error {
 	p := prover{given: given, known: known, samples: o.samples, seed: o.seed}
 	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
 	complete, written := true, 0
+	var passed load.PassedBy
+	diags = passed.Templates(diags)
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		if !convert.Owns(apiVersion, object.Kind()) {
-			diags.Add(load.Foreign(nil, object, apiVersion, object.Kind()))
+			diags.Add(passed.Other(nil, object)...)
 			continue
 		}
 		if _, found := compile.One(compile.Object{Value: object.Value, Pos: object.Pos}); found.HasErrors() {
@@ -139,6 +141,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	terminal.PrintNote(cmd.ErrOrStderr(), passed)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if diags.HasErrors() || o.prove && !complete {
 		return terminal.End(cmd, 1)

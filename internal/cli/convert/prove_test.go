@@ -133,8 +133,8 @@ func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"the same":  {"object", "object", " 0 different"},
 		"less":      {"object.spec.initContainers", "object.spec.ephemeralContainers", "the classic rule gives fail"},
-		"more":      {"has(object.spec) &&", "has(object.spec) && object.metadata.name == 'x' &&", "the CEL policy gives fail"},
-		"a mistake": {"has(object.spec)", "has(object.spec", "the converted policy is invalid"},
+		"more":      {"has(object.spec.containers) &&", "has(object.spec.containers) && object.metadata.name == 'x' &&", "the CEL policy gives fail"},
+		"a mistake": {"has(object.spec.containers)", "has(object.spec.containers", "the converted policy is invalid"},
 	} {
 		expression := validation["expression"].(string)
 		if !strings.Contains(expression, c.from) {
