@@ -146,7 +146,7 @@ func (c *converter) condition(m map[string]any, path string) expr {
 		*c.heard = nil
 	}
 	if message, _ := m["message"].(string); message != "" {
-		c.said = append(c.said, said{out, message, path + ".message"})
+		c.note(path+".message", "the message of a single condition is omitted", "write the condition as a separate validation with a message")
 	}
 	return out
 }

@@ -112,7 +112,6 @@ type converter struct {
 	elementPlace []string // its place in the object; nil if unknown
 	position     expr     // the index of the element in its list; zero if unknown
 	outer        []loop   // the enclosing loops
-	said         []said
 	// object is the value of `request.object`: the object, or the Pod in it.
 	object expr
 	// changed is what patches change, and `target` of a rule with targets: the object, or the Pod in it.
@@ -138,12 +137,6 @@ type converter struct {
 
 // loop is the current element of a loop, and its index; zero if unknown.
 type loop struct{ element, position expr }
-
-// said is the message of a single condition of deny.
-type said struct {
-	when          expr
-	message, path string
-}
 
 func (c *converter) refuse(path, text, hint string) {
 	if r := (Remark{path, text, hint}); !slices.Contains(c.reasons, r) { // a part may be converted twice
