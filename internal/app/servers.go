@@ -21,16 +21,12 @@ import (
 
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/kubeversion"
-	"ephor.invalid/ephor/internal/names"
 )
 
-// serversLease is the Lease in which the replicas note which versions of API servers answered, and serversAnnotation its annotation with the
-// times by version. shareAge is the age at which a noted time is renewed.
+// shareAge is the age at which a noted time is renewed.
 const (
-	serversLease      = "ephor-api-servers"
-	serversAnnotation = names.Domain + "api-server-versions"
-	shareAge          = 2 * time.Minute
-	versionTimeout    = 5 * time.Second
+	shareAge       = 2 * time.Minute
+	versionTimeout = 5 * time.Second
 )
 
 // newServers returns a Servers for the API servers of cfg. The replicas share what they see in a Lease of the namespace.
@@ -98,16 +94,16 @@ type sharedVersions struct{ leases leaseClient }
 // share notes what this replica saw, unless another one noted it recently, and returns what all replicas noted. A write that conflicts with
 // that of another replica is repeated in the next round.
 func (s sharedVersions) share(ctx context.Context, seen map[kubeversion.Minor]time.Time) (map[kubeversion.Minor]time.Time, error) {
-	lease, err := s.leases.Get(ctx, serversLease, metav1.GetOptions{})
+	lease, err := s.leases.Get(ctx, discovery.ServersLease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: serversLease, Annotations: map[string]string{serversAnnotation: noted(seen)}}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: discovery.ServersLease, Annotations: map[string]string{discovery.ServersAnnotation: noted(seen)}}}
 		if _, err = s.leases.Create(ctx, lease, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
 			err = nil
 		}
 		return seen, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the Lease %s: %w", serversLease, err)
+		return nil, fmt.Errorf("read the Lease %s: %w", discovery.ServersLease, err)
 	}
 	all := versionsIn(lease)
 	renew := false
@@ -123,9 +119,9 @@ func (s sharedVersions) share(ctx context.Context, seen map[kubeversion.Minor]ti
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
-	lease.Annotations[serversAnnotation] = noted(all)
+	lease.Annotations[discovery.ServersAnnotation] = noted(all)
 	if _, err := s.leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
-		return all, fmt.Errorf("write the Lease %s: %w", serversLease, err)
+		return all, fmt.Errorf("write the Lease %s: %w", discovery.ServersLease, err)
 	}
 	return all, nil
 }
@@ -158,7 +154,7 @@ func noted(seen map[kubeversion.Minor]time.Time) string {
 func versionsIn(lease *coordinationv1.Lease) map[kubeversion.Minor]time.Time {
 	out := map[kubeversion.Minor]time.Time{}
 	var texts map[string]string
-	if err := json.Unmarshal([]byte(lease.Annotations[serversAnnotation]), &texts); err != nil {
+	if err := json.Unmarshal([]byte(lease.Annotations[discovery.ServersAnnotation]), &texts); err != nil {
 		return out
 	}
 	for text, at := range texts {

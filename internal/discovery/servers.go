@@ -9,6 +9,14 @@ import (
 	"time"
 
 	"ephor.invalid/ephor/internal/kubeversion"
+	"ephor.invalid/ephor/internal/names"
+)
+
+// ServersLease is the Lease in which the replicas note which versions of API servers answered, and ServersAnnotation its annotation with the times
+// by version.
+const (
+	ServersLease      = "ephor-api-servers"
+	ServersAnnotation = names.Domain + "api-server-versions"
 )
 
 // Servers follows the versions of the API servers of a cluster. During an upgrade they differ, and a request does not say which one asks: the

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/ephemeral"
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/ring"
@@ -83,11 +84,19 @@ func add(items *[]Item, kind string, o client.Object, why string) {
 	*items = append(*items, Item{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Why: why, object: o})
 }
 
-// leases adds the Leases by which replicas share the work.
+// leases adds the Leases by which replicas share the work, and the one with the versions of the API servers.
 func (in *Installation) leases(ctx context.Context, items *[]Item) error {
 	var list coordinationv1.LeaseList
 	if err := in.Client.List(ctx, &list, client.InNamespace(in.Namespace), client.HasLabels{ring.Label}); err != nil {
 		return fmt.Errorf("list Leases: %w", err)
+	}
+	versions := &coordinationv1.Lease{}
+	switch err := in.Client.Get(ctx, types.NamespacedName{Namespace: in.Namespace, Name: discovery.ServersLease}, versions); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("read the Lease %s/%s: %w", in.Namespace, discovery.ServersLease, err)
+	default:
+		add(items, "Lease", versions, "the versions of the API servers")
 	}
 	running := &Running{}
 	for i := range list.Items {

@@ -64,6 +64,7 @@ func left() []client.Object {
 		&corev1.Secret{ObjectMeta: meta("ephor-of-someone-else", nil)}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "ephor-report-seals", Namespace: "default"}},
 		&corev1.ConfigMap{ObjectMeta: meta("ephor-generated-3", map[string]string{"ephor.dev/record": "generated"})},
 		&corev1.ConfigMap{ObjectMeta: meta("ephor-generated-4", nil)}, &corev1.ConfigMap{ObjectMeta: meta("ephor-generate-rules", nil)},
+		lease("ephor-api-servers", nil, 0),
 		lease("ephor-background-1", map[string]string{"ephor.dev/ring": "background"}, time.Minute),
 		configuration("ephor-resource-validating-webhook-cfg", "kyverno-svc"), configuration("kyverno-resource-validating-webhook-cfg-namespaced-2", "kyverno-svc"), configuration("kyverno-resource-validating-webhook-cfg", "kyverno-svc"),
 		configuration("kyverno-old-validating-webhook-cfg", "gone"), configuration("kyverno-starting-validating-webhook-cfg", "starting"),
@@ -93,7 +94,7 @@ func TestList(t *testing.T) {
 	items, err := in.List(t.Context())
 	want := []string{
 		"ConfigMap/kyverno/ephor-generate-rules", "ConfigMap/kyverno/ephor-generated-3", "annotation ephor.dev/unlocked-until of ConfigMap/kyverno/kyverno",
-		"Lease/kyverno/ephor-background-1", "annotation ephor.dev/scanned-kinds of Lease/kyverno/kyverno-reports-controller",
+		"Lease/kyverno/ephor-api-servers", "Lease/kyverno/ephor-background-1", "annotation ephor.dev/scanned-kinds of Lease/kyverno/kyverno-reports-controller",
 		"Secret/kyverno/ephor-generated-marks", "Secret/kyverno/ephor-webhook-routes",
 		"ValidatingWebhookConfiguration/ephor-resource-validating-webhook-cfg", "ValidatingWebhookConfiguration/kyverno-old-validating-webhook-cfg",
 		"ValidatingWebhookConfiguration/kyverno-resource-validating-webhook-cfg-namespaced-2",
