@@ -11,13 +11,13 @@ cp -R "$root/api" "$copy/api"
 cp -R "$root/config/crds" "$copy/config/crds"
 cp -R "$root/charts" "$copy/charts"
 mkdir -p "$copy/docs/start"
-cp "$root/docs/start/install.md" "$copy/docs/start/"
+cp "$root/docs/start/install.md" "$root/docs/start/pod-security.md" "$copy/docs/start/"
 "$root/hack/generate.sh" "$copy"
 status=0
 diff -ru "$root/api" "$copy/api" || status=1
 diff -ru "$root/config/crds" "$copy/config/crds" || status=1
 diff -ru --no-dereference "$root/charts" "$copy/charts" || status=1
-diff -u "$root/docs/start/install.md" "$copy/docs/start/install.md" || status=1
+for page in install.md pod-security.md; do diff -u "$root/docs/start/$page" "$copy/docs/start/$page" || status=1; done
 diff -ru "$root/docs/reference" "$copy/docs/reference" || status=1
 diff -ru -x formats.go "$root/config/formats" "$copy/config/formats" || status=1
 diff -u "$root/internal/patch/mergekeys.txt" "$copy/internal/patch/mergekeys.txt" || status=1

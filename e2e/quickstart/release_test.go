@@ -43,11 +43,15 @@ func TestRelease(t *testing.T) {
 		out = m.must(t, ctx, tool+" push -to registry.example.com/team -version "+version+" "+folder)
 		values = "image.registry=registry.example.com/team,"
 	}
-	names := pushed.FindAllStringSubmatch(out, -1)
-	if len(names) != 2 || !strings.HasSuffix(names[0][1], "/team/ephor:"+version) || !strings.HasSuffix(names[1][1], "/team/charts/ephor:"+version) {
-		t.Fatalf("the names of image and chart:\n%s", out)
+	digests := map[string]string{} // by the name after the registry
+	for _, name := range pushed.FindAllStringSubmatch(out, -1) {
+		_, path, _ := strings.Cut(name[1], "/")
+		digests[path] = name[2]
 	}
-	image, chart := names[0][2], names[1][2]
+	image, chart := digests["team/ephor:"+version], digests["team/charts/ephor:"+version]
+	if len(digests) != 3 || image == "" || chart == "" || digests["team/charts/ephor-policies:"+version] == "" {
+		t.Fatalf("the names of image and charts:\n%s", out)
+	}
 
 	n := &node{cluster: m.Cluster, namespace: "kyverno", dir: t.TempDir()}
 	ended := make(chan error, 1)

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -136,12 +137,16 @@ func (d *types) read(dir string) error {
 		return nil
 	}
 	comments := map[string]string{}
-	packages, err := parser.ParseDir(token.NewFileSet(), dir, nil, parser.ParseComments) //nolint:staticcheck // only comments are read
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return err
 	}
-	for _, p := range packages {
-		ast.Inspect(p, func(n ast.Node) bool {
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
 			declaration, ok := n.(*ast.GenDecl)
 			if !ok {
 				return true

@@ -4,7 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
-	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -12,12 +12,19 @@ import (
 // Every node of ours that has Eval also has Exec, which the library calls on the parts of its nodes. A node without it would inherit the Exec of
 // the library's node that it embeds, and its limits would not be applied.
 func TestNodes(t *testing.T) {
-	packages, err := parser.ParseDir(gotoken.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	has := map[string]map[string]bool{"Eval": {}, "Exec": {}}
-	for _, f := range packages["celenv"].Files {
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(gotoken.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, d := range f.Decls {
 			method, ok := d.(*ast.FuncDecl)
 			if !ok || method.Recv == nil || has[method.Name.Name] == nil {

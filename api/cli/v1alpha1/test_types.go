@@ -10,13 +10,13 @@ type Test struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Deprecated: the name of the test belongs in metadata. A Test with this field is refused.
+	// An older form: the name of the test belongs in metadata. A Test with this field is refused.
 	Name string `json:"name,omitempty"`
 	// Files and folders of policies.
 	Policies []string `json:"policies,omitempty"`
 	// Files of the resources to evaluate. Only the first entry may be a folder.
 	Resources []string `json:"resources,omitempty"`
-	// Deprecated: jsonPayloads with one entry.
+	// An older form of jsonPayloads with one entry.
 	JSONPayload string `json:"jsonPayload,omitempty"`
 	// Files with one JSON document each, which need not be a Kubernetes object.
 	JSONPayloads []string `json:"jsonPayloads,omitempty"`

@@ -11,19 +11,6 @@ import (
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
-// textList returns a list whose elements are texts without variables.
-func textList(l []any) ([]string, bool) {
-	out := make([]string, len(l))
-	for i, e := range l {
-		s, ok := e.(string)
-		if !ok || strings.Contains(s, "{{") {
-			return nil, false
-		}
-		out[i] = s
-	}
-	return out, true
-}
-
 // among is a value of AnyIn, AllIn, AnyNotIn or AllNotIn.
 type among struct {
 	// holds returns the condition that an element of the key is in the value.

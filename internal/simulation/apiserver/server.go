@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -293,5 +292,3 @@ func textOf(m map[string]any, field string) string {
 	t, _ := m[field].(string)
 	return t
 }
-
-func timeText(t time.Time) string { return metav1.NewTime(t).UTC().Format(time.RFC3339) }

@@ -109,7 +109,7 @@ func decode(q *Request, t *table) (map[string]any, error) {
 		o["metadata"] = map[string]any{}
 	}
 	if n := textOf(metaOf(o), "namespace"); n != "" && n != q.Namespace {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the namespace of the provided object does not match the namespace sent on the request"))
+		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	if t.resource.Namespaced {
 		metaOf(o)["namespace"] = q.Namespace
@@ -245,7 +245,7 @@ func (s *Server) next(q *Request, t *table, before *object, o map[string]any) (m
 		return nil, apierrors.NewConflict(gr, q.Name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	}
 	if uid := textOf(m, "uid"); uid != "" && uid != textOf(old, "uid") {
-		return nil, apierrors.NewConflict(gr, q.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, textOf(old, "uid")))
+		return nil, apierrors.NewConflict(gr, q.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, textOf(old, "uid"))) //lint:ignore ST1005 the API server\'s words
 	}
 	if q.Subresource == "status" {
 		status, has := o["status"]
@@ -359,10 +359,10 @@ func (s *Server) deleted(q *Request, t *table, key string, before *object, f for
 	meta := metaOf(before.data)
 	if p := options.Preconditions; p != nil {
 		if uid := textOf(meta, "uid"); p.UID != nil && string(*p.UID) != uid {
-			return 0, nil, apierrors.NewConflict(gr, q.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", *p.UID, uid))
+			return 0, nil, apierrors.NewConflict(gr, q.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", *p.UID, uid)) //lint:ignore ST1005 the API server\'s words
 		}
 		if v := textOf(meta, "resourceVersion"); p.ResourceVersion != nil && *p.ResourceVersion != v {
-			return 0, nil, apierrors.NewConflict(gr, q.Name, fmt.Errorf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *p.ResourceVersion, v))
+			return 0, nil, apierrors.NewConflict(gr, q.Name, fmt.Errorf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", *p.ResourceVersion, v)) //lint:ignore ST1005 the API server\'s words
 		}
 	}
 	if _, err := s.admit(q, t, key, before, nil, dry); err != nil {
