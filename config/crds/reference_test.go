@@ -33,7 +33,7 @@ func TestReference(t *testing.T) {
 				if !ok {
 					field, ok = strings.CutSuffix(line, `: subresources is {"status":{}}, the reference has null`)
 				}
-				if !ok || added[name+" "+field] == "" {
+				if !(ok && added[name+" "+field] != "") && !longer(name, line) {
 					t.Error(line)
 				}
 			}
@@ -66,6 +66,17 @@ var added = map[string]string{
 	"policies.kyverno.io_policyexceptions.yaml v1alpha1 .status":     unexempted,
 	"policies.kyverno.io_policyexceptions.yaml version \"v1alpha1\"": unexempted,
 	"kyverno.io_updaterequests.yaml v2 .status.observedGeneration":   "a repetition of the work raises the generation, and its state says which one it is about",
+}
+
+// longer reports whether a difference is only that one of our lists of versions of Pod Security goes on after the reference's: new versions of
+// Kubernetes have new ones.
+func longer(name, line string) bool {
+	field, lists, ok := strings.Cut(line, ": enum is ")
+	if !ok || !strings.HasPrefix(name, "kyverno.io_") || !strings.HasSuffix(field, "validate.podSecurity.version") {
+		return false
+	}
+	ours, theirs, ok := strings.Cut(lists, ", the reference has ")
+	return ok && strings.HasPrefix(ours, strings.TrimSuffix(theirs, "]"))
 }
 
 const scanned = "what scans leave out is never silent"

@@ -180,7 +180,8 @@ func TestRowShared(t *testing.T) {
 		s.set("key b")
 		time.Sleep(time.Minute)
 		end()
-		if !slices.Equal(rounds, []string{"a", "b"}) {
+		// b waits behind a, and the change of the share may queue it once more.
+		if !slices.Equal(slices.Compact(rounds), []string{"a", "b"}) {
 			t.Errorf("rounds %v", rounds)
 		}
 	})
