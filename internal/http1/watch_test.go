@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,18 +103,19 @@ func TestWatchUnwritten(t *testing.T) {
 
 // A client that left while its request was handled is noticed before the response, unless the request was brief.
 func TestHandled(t *testing.T) {
-	for took, want := range map[time.Duration]int{brief / 2: 0, brief: 1, lookEvery - 1: 1, 10 * lookEvery: 1} {
+	for took, want := range map[time.Duration]int64{brief / 2: 0, brief: 1, lookEvery - 1: 1, 10 * lookEvery: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			gone, n := false, 0
-			w := &watch{ended: func() bool { return gone }}
-			w.begin(func() { n++ })
+			var gone atomic.Bool
+			var n atomic.Int64
+			w := &watch{ended: func() bool { return gone.Load() }}
+			w.begin(func() { n.Add(1) })
 			time.Sleep(took)
-			gone = true
+			gone.Store(true)
 			w.handled()
 			w.written(nil)
 			time.Sleep(10 * lookEvery)
-			if n != want {
-				t.Errorf("after %s: reported %d times, want %d", took, n, want)
+			if n.Load() != want {
+				t.Errorf("after %s: reported %d times, want %d", took, n.Load(), want)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,8 +236,9 @@ func testExpired(t *testing.T, group, version string) {
 // An exception that ends soon is marked, from the days of the settings on.
 func TestExceptionsThatEndSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, days := catalog.New(), 0
-		x := &Exceptions{Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now, WarnDays: func() int { return days }}
+		c := catalog.New()
+		var days atomic.Int64
+		x := &Exceptions{Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now, WarnDays: func() int { return int(days.Load()) }}
 		e := &policy.Exception{Name: "e", Expires: time.Now().Add(48 * time.Hour)}
 		expect := func(what string, soon bool) {
 			t.Helper()
@@ -247,15 +249,15 @@ func TestExceptionsThatEndSoon(t *testing.T) {
 		}
 		x.set(e.ID(), e)
 		expect("without days", false)
-		days = 1
+		days.Store(1)
 		time.Sleep(2 * time.Minute)
 		expect("two days before", false)
 		time.Sleep(24 * time.Hour)
 		expect("a day before", true)
-		days = 0
+		days.Store(0)
 		time.Sleep(2 * time.Minute)
 		expect("the settings have no days any more", false)
-		days = 3
+		days.Store(3)
 		x.set(e.ID(), e)
 		expect("set again", true)
 		time.Sleep(24 * time.Hour)
@@ -269,12 +271,15 @@ func TestExceptionsThatEndSoon(t *testing.T) {
 func TestPendingExceptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := catalog.New()
-		var broken error
+		var broken atomic.Bool
 		x := &Exceptions{
 			Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			Approved: func(object map[string]any) (bool, error) {
 				by, _, _ := unstructured.NestedString(object, "status", "approval", "by")
-				return by == "jane" && broken == nil, broken
+				if broken.Load() {
+					return false, errors.New("no key")
+				}
+				return by == "jane", nil
 			},
 		}
 		h := x.Watches()[0].Handler
@@ -299,12 +304,12 @@ func TestPendingExceptions(t *testing.T) {
 		expect("approved", 1)
 		h.OnUpdate(nil, object("joe", 2))
 		expect("changed", 0)
-		broken = errors.New("no key")
+		broken.Store(true)
 		h.OnUpdate(nil, object("", 3))
 		expect("the keys cannot be read", 0)
 		h.OnUpdate(nil, object("jane", 3))
 		expect("approved, and the keys cannot be read", 0)
-		broken = nil
+		broken.Store(false)
 		time.Sleep(approvalPause)
 		expect("the keys can be read again", 1)
 		h.OnDelete(object("jane", 3))
