@@ -104,7 +104,7 @@ var celRows = slices.Concat([]Row{
 	cel("regex.replace, references", "regex.replace(object.as, '(a)', object.slashes) != ''", squareSizes),
 
 	// Lists and sets.
-	cel("distinct", "object.list.distinct().size() > 0", squareSizes), cel("distinct lists", "object.lists.distinct().size() > 0", squareSizes), cel("distinct texts", "object.longs.distinct().size() > 0", squareSizes), cel("flatten", "object.lists.flatten().size() > 0", listSizes),
+	cel("includes", "object.list.includes(object.n) || true", listSizes), cel("includes, lists", "object.lists.includes(object.lists) || true", squareSizes), cel("distinct", "object.list.distinct().size() > 0", squareSizes), cel("distinct lists", "object.lists.distinct().size() > 0", squareSizes), cel("distinct texts", "object.longs.distinct().size() > 0", squareSizes), cel("flatten", "object.lists.flatten().size() > 0", listSizes),
 	cel("first", loop("object.list.first().hasValue()"), listSizes), cel("last", loop("object.list.last().hasValue()"), listSizes), cel("reverse", "object.list.reverse().size() > 0", listSizes),
 	cel("slice", "object.list.slice(0, object.list.size()).size() > 0", listSizes), cel("sort", "object.falling.map(x, int(x)).sort().size() > 0", listSizes), cel("sort texts", "object.longs.map(x, string(x)).sort().size() > 0", listSizes),
 	cel("@sortByAssociatedKeys", "object.longs.sortBy(x, string(x)).size() > 0", listSizes), cel("lists.range", "lists.range(int(object.n)).size() > 0", listSizes),

@@ -12,6 +12,6 @@ var libExtensions = &Library{
 		"for protocol buffers.",
 	Kinds: everyPolicy,
 	options: func(Declarations) []cel.EnvOption {
-		return []cel.EnvOption{ext.Math(), ext.Encoders(), ext.Regex(), ext.Bindings(), ext.Protos()}
+		return []cel.EnvOption{ext.Math(), ext.Encoders(ext.EncodersVersion(0)), ext.Regex(), ext.Bindings(), ext.Protos()}
 	},
 }
