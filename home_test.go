@@ -15,6 +15,19 @@ var otherHomes = regexp.MustCompile(`(?i)((?:github\.com|raw\.githubusercontent\
 // signer is a name in the certificates of signed test images. Nothing is fetched from it.
 const signer = "github.com/ephor-test/"
 
+// ownImport matches a line that imports a package of ours, such as most lines with our name.
+var ownImport = regexp.MustCompile(`^\s*(?:\w+ )?"[a-z0-9.]+/[^"]*ephor/[^"]*"$`)
+
+// addresses returns what otherHomes finds in the lines with our name.
+func addresses(text string) (found []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\n"); strings.Contains(strings.ToLower(line), "ephor") && !ownImport.MatchString(line) {
+			found = append(found, otherHomes.FindAllString(line, -1)...)
+		}
+	}
+	return found
+}
+
 // Nothing points at a home of the project other than that of home.env.
 func TestOneHome(t *testing.T) {
 	text, err := os.ReadFile("home.env")
@@ -38,7 +51,7 @@ func TestOneHome(t *testing.T) {
 		if err != nil || bytes.IndexByte(text, 0) >= 0 {
 			continue
 		}
-		for _, found := range otherHomes.FindAllString(string(text), -1) {
+		for _, found := range addresses(string(text)) {
 			if strings.HasPrefix(found, own["EPHOR_HOME"]) || strings.HasPrefix(found, own["EPHOR_REGISTRY"]) || strings.HasSuffix(own["EPHOR_CONTACT"], found) || strings.HasPrefix(found, signer) {
 				continue
 			}
@@ -49,12 +62,12 @@ func TestOneHome(t *testing.T) {
 
 func TestOtherHomesAreFound(t *testing.T) {
 	for _, text := range []string{"github.com/Ephor-Dev/ephor", "ghcr.io/ephor", "ephor-dev/x", "uses: someone/ephor/action@main", "https://get.ephor.dev", "security@ephor.io"} {
-		if !otherHomes.MatchString(text) {
+		if len(addresses(text)) == 0 {
 			t.Errorf("%q is not found", text)
 		}
 	}
 	for _, text := range []string{"ephor.dev/pause", "https://example.com/ephor", "registry.example.com/ephor:1"} {
-		if otherHomes.MatchString(text) {
+		if len(addresses(text)) > 0 {
 			t.Errorf("%q is found", text)
 		}
 	}
