@@ -42,6 +42,3 @@ func CompanionOf(apiVersion, kind string) *family.Companion {
 
 // Owns reports whether some family compiles objects of the kind.
 func Owns(apiVersion, kind string) bool { return Product.Owns(apiVersion, kind) }
-
-// Evaluates reports whether Ephor evaluates policies of the kind in a cluster.
-func Evaluates(apiVersion, kind string) bool { return Product.Evaluates(apiVersion, kind) }

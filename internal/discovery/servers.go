@@ -65,13 +65,6 @@ func (s *Servers) Changed(f func(kubeversion.Minor)) {
 	s.watchers = append(s.watchers, f)
 }
 
-// Seen returns the versions that answered within the last ten minutes, oldest first.
-func (s *Servers) Seen() []kubeversion.Minor {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.seen))
-}
-
 // Begin asks one API server. Without an answer, the newest known version counts until Run gets one.
 func (s *Servers) Begin(ctx context.Context) {
 	if err := s.once(ctx); err != nil && ctx.Err() == nil {

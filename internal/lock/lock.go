@@ -1,12 +1,3 @@
-// Package lock has a lock for code that asks the API server while it holds it.
-//
-//	var l lock.Lock
-//	unlock, err := l.Lock(ctx)   // fails when ctx is done first
-//
-// A sync.Mutex knows no context: while the API server does not answer, all who wait for it wait for each other's requests, one after the other,
-// whatever time their own callers have left.
-//
-// Floor 4: imports nothing of ours.
 package lock
 
 import (

@@ -1,21 +1,15 @@
 package convert
 
 import (
-	"fmt"
-	"maps"
 	"math/rand"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/cli/offline"
-	"ephor.invalid/ephor/internal/imageref"
-	"ephor.invalid/ephor/internal/jsonpointer"
 	"ephor.invalid/ephor/internal/kinds"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/schema"
@@ -109,132 +103,6 @@ func likewise(cel, classic *value.Fields, keys bool) *value.Fields {
 	return out
 }
 
-// patched adds the fields that patches name, for objects and for the templates of Pods.
-func (s *sampler) patched(rules any) {
-	list, _ := rules.([]any)
-	for _, r := range list {
-		rule, _ := r.(map[string]any)
-		mutate, _ := rule["mutate"].(map[string]any)
-		if mutate == nil {
-			continue
-		}
-		s.patches = true
-		template := s.reads.Member("spec").Member("template")
-		roots := []*value.Fields{s.reads, template, s.reads.Member("spec").Member("jobTemplate").Member("spec").Member("template")}
-		blocks, _ := mutate["foreach"].([]any)
-		for _, b := range append(blocks, mutate) {
-			block, _ := b.(map[string]any)
-			for _, root := range roots {
-				patchFields(root, block["patchStrategicMerge"])
-				operations, _ := block["patchesJson6902"].(string)
-				for _, m := range pointers().FindAllStringSubmatch(operations, -1) {
-					pointerFields(root, m[1])
-				}
-			}
-		}
-	}
-}
-
-// verified adds images of containers and volumes for rules that verify images: the images that the rule's patterns match, in all spellings, and other
-// images.
-func (s *sampler) verified(rules any) {
-	list, _ := rules.([]any)
-	patterns := []any{"*", "docker.io/*", "registry.example.com/*"}
-	for _, r := range list {
-		rule, _ := r.(map[string]any)
-		entries, _ := rule["verifyImages"].([]any)
-		if entries == nil {
-			return
-		}
-		for _, e := range entries {
-			entry, _ := e.(map[string]any)
-			for _, field := range []string{"imageReferences", "skipImageReferences"} {
-				of, _ := entry[field].([]any)
-				patterns = append(patterns, of...)
-			}
-			patterns = append(patterns, entry["image"])
-		}
-	}
-	for _, p := range patterns {
-		pattern, _ := p.(string)
-		for _, fill := range []string{"app", "team/app"} {
-			name := strings.Trim(instance(strings.TrimSpace(pattern), fill), "/:@")
-			if at := strings.IndexByte(name, '@'); at >= 0 {
-				name = name[:at]
-			}
-			slash := strings.LastIndexByte(name, '/')
-			bare, _, tagged := strings.Cut(name[slash+1:], ":")
-			if name == "" || bare == "" {
-				continue
-			}
-			bare = name[:slash+1] + bare
-			s.images = append(s.images, bare, bare+":v1", bare+":v1@"+digestOf(bare), bare+"@"+digestOf(bare))
-			if tagged {
-				s.images = append(s.images, name)
-			}
-			if host, path, ok := strings.Cut(bare, "/"); ok && imageref.IsRegistry(host) {
-				s.images = append(s.images, strings.ToUpper(host)+"/"+path+":v1")
-				if !strings.Contains(host, ":") {
-					s.images = append(s.images, host+":0443/"+path)
-				}
-			}
-		}
-	}
-	s.patches = true // containers need names
-	for _, root := range []*value.Fields{s.reads, s.reads.Member("spec").Member("template"), s.reads.Member("spec").Member("jobTemplate").Member("spec").Member("template")} {
-		for _, group := range []string{"containers", "initContainers", "ephemeralContainers"} {
-			items := root.Member("spec").Member(group).Items()
-			items.Member("name")
-			items.Member("image")
-		}
-		volumes := root.Member("spec").Member("volumes").Items()
-		volumes.Member("name")
-		volumes.Member("image").Member("reference")
-	}
-}
-
-// pointers matches the paths in JSON patches, in YAML and in JSON.
-var pointers = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`"?(?:path|from)"?:\s*"?(/[^"\s,}]*(?:\{\{[^}]*\}\}[^"\s,}]*)*)`)
-})
-
-// patchFields adds the fields of a patch. List elements get a name and, like containers, an image.
-func patchFields(f *value.Fields, patch any) {
-	switch v := patch.(type) {
-	case map[string]any:
-		for k, e := range v {
-			name := strings.TrimSuffix(strings.TrimLeft(k, "(+<=^X"), ")")
-			if strings.Contains(name, "{{") {
-				continue
-			}
-			patchFields(f.Member(name), e)
-		}
-	case []any:
-		for _, e := range v {
-			items := f.Items()
-			if _, ok := e.(map[string]any); ok {
-				items.Member("name")
-				items.Member("image")
-			}
-			patchFields(items, e)
-		}
-	}
-}
-
-// pointerFields adds the fields along a JSON pointer.
-func pointerFields(f *value.Fields, pointer string) {
-	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
-		switch {
-		case name == "-" || digits().MatchString(name) || strings.Contains(name, "{{"):
-			f = f.Items()
-			f.Member("name")
-			f.Member("image")
-		default:
-			f = f.Member(jsonpointer.Unescape(name))
-		}
-	}
-}
-
 // addKinds adds the newest version of the kinds of a target.
 func (s *sampler) addKinds(known *schema.Kinds, t policy.Target) {
 	if t.Subresource != "" {
@@ -277,78 +145,6 @@ func anyOf(part string) string {
 		return "*"
 	}
 	return part
-}
-
-var (
-	quoted     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"") })
-	digits     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]{1,15}$`) })
-	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
-)
-
-// collect collects the words and numbers in a part of the policy.
-func (s *sampler) collect(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, e := range v {
-			switch k {
-			case "labels", "annotations", "matchLabels", "=(labels)", "=(annotations)":
-				m, _ := e.(map[string]any)
-				for name := range m {
-					name = strings.Trim(strings.TrimLeft(name, "=^X<+"), "()")
-					s.labels = append(s.labels, instance(name, "x"))
-				}
-			case "message", "schedule":
-				continue
-			}
-			s.collect(e)
-		}
-	case []any:
-		for _, e := range v {
-			s.collect(e)
-		}
-	case string:
-		s.collectText(v)
-	case int64:
-		s.numbers = append(s.numbers, v-1, v, v+1)
-	}
-}
-
-func (s *sampler) collectText(text string) {
-	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
-	if strings.Contains(text, "request.object") || strings.Contains(text, "element.") || strings.Contains(text, "{{") {
-		s.targetFields(text)
-		for _, m := range quoted().FindAllStringSubmatch(text, -1) {
-			s.addWord(m[1] + m[2] + m[3])
-		}
-		return
-	}
-	for _, alternative := range strings.FieldsFunc(text, func(r rune) bool { return r == '|' || r == '&' }) {
-		s.addWord(strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(alternative), "!<>= ")))
-	}
-}
-
-func (s *sampler) addWord(w string) {
-	if strings.Contains(w, "{{") || strings.Contains(w, "}}") {
-		return
-	}
-	if n, err := strconv.ParseInt(w, 10, 64); err == nil && digits().MatchString(w) {
-		s.numbers = append(s.numbers, n-1, n, n+1)
-	}
-	if m := measurable().FindStringSubmatch(w); m != nil {
-		if n, err := strconv.ParseInt(m[1], 10, 32); err == nil {
-			s.words = append(s.words, fmt.Sprint(n+1)+m[2], fmt.Sprint(max(0, n-1))+m[2])
-		}
-	}
-	for _, fill := range []string{"", "x"} {
-		if one := instance(w, fill); !slices.Contains(s.words, one) {
-			s.words = append(s.words, one)
-		}
-	}
-}
-
-// instance returns a text that the wildcard pattern matches.
-func instance(pattern, fill string) string {
-	return strings.NewReplacer("*", fill, "?", "q").Replace(pattern)
 }
 
 // objects generates n resources.
@@ -424,105 +220,6 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 		}
 	}
 	return m
-}
-
-// fit is the metadata that a filter of match selects, as far as it names them.
-type fit struct {
-	name, namespace     string
-	labels, annotations map[string]any
-}
-
-// fitting collects what the filters of match select: in random resources, a name and a namespace rarely come together.
-func (s *sampler) fitting(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			s.fitting(e)
-		}
-	case map[string]any:
-		for k, e := range v {
-			if match, ok := e.(map[string]any); ok && k == "match" {
-				s.fitOf(match["resources"])
-				for _, group := range []string{"any", "all"} {
-					filters, _ := match[group].([]any)
-					for _, f := range filters {
-						filter, _ := f.(map[string]any)
-						s.fitOf(filter["resources"])
-					}
-				}
-				continue
-			}
-			s.fitting(e)
-		}
-	}
-}
-
-func (s *sampler) fitOf(resources any) {
-	r, _ := resources.(map[string]any)
-	first := func(field string) string {
-		list, _ := r[field].([]any)
-		if len(list) == 0 {
-			return ""
-		}
-		if text, _ := list[0].(string); !strings.Contains(text, "{{") {
-			return instance(text, "x")
-		}
-		return ""
-	}
-	selector, _ := r["selector"].(map[string]any)
-	f := fit{name: first("names"), namespace: first("namespaces"), labels: map[string]any{}, annotations: map[string]any{}}
-	if name, _ := r["name"].(string); name != "" {
-		f.name = instance(name, "x")
-	}
-	fill := func(into map[string]any, from any) {
-		m, _ := from.(map[string]any)
-		for k, v := range m {
-			text, _ := v.(string)
-			into[instance(k, "x")] = instance(text, "x")
-		}
-	}
-	fill(f.labels, selector["matchLabels"])
-	fill(f.annotations, r["annotations"])
-	expressions, _ := selector["matchExpressions"].([]any)
-	for _, e := range expressions {
-		expression, _ := e.(map[string]any)
-		key, _ := expression["key"].(string)
-		values, _ := expression["values"].([]any)
-		switch {
-		case expression["operator"] == "In" && len(values) > 0:
-			f.labels[key] = values[0]
-		case expression["operator"] == "Exists":
-			f.labels[key] = "x"
-		}
-	}
-	if f.name != "" || f.namespace != "" || len(f.labels)+len(f.annotations) > 0 {
-		s.fits = append(s.fits, f)
-	}
-}
-
-// set sets the name and the namespace of metadata.
-func (f *fit) set(m map[string]any) {
-	if f.name != "" {
-		m["name"] = f.name
-	}
-	if f.namespace != "" {
-		m["namespace"] = f.namespace
-	}
-}
-
-// mark sets the labels and annotations of metadata.
-func (f *fit) mark(m map[string]any) {
-	for field, more := range map[string]map[string]any{"labels": f.labels, "annotations": f.annotations} {
-		if len(more) == 0 {
-			continue
-		}
-		all, _ := m[field].(map[string]any)
-		if all == nil {
-			all = map[string]any{}
-		}
-		maps.Copy(all, more)
-		m[field] = all
-	}
 }
 
 func (s *sampler) often(p float64) bool { return s.random.Float64() < p }

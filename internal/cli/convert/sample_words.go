@@ -1,0 +1,82 @@
+package convert
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+var (
+	quoted     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"") })
+	digits     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]{1,15}$`) })
+	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
+)
+
+// collect collects the words and numbers in a part of the policy.
+func (s *sampler) collect(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			switch k {
+			case "labels", "annotations", "matchLabels", "=(labels)", "=(annotations)":
+				m, _ := e.(map[string]any)
+				for name := range m {
+					name = strings.Trim(strings.TrimLeft(name, "=^X<+"), "()")
+					s.labels = append(s.labels, instance(name, "x"))
+				}
+			case "message", "schedule":
+				continue
+			}
+			s.collect(e)
+		}
+	case []any:
+		for _, e := range v {
+			s.collect(e)
+		}
+	case string:
+		s.collectText(v)
+	case int64:
+		s.numbers = append(s.numbers, v-1, v, v+1)
+	}
+}
+
+func (s *sampler) collectText(text string) {
+	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
+	if strings.Contains(text, "request.object") || strings.Contains(text, "element.") || strings.Contains(text, "{{") {
+		s.targetFields(text)
+		for _, m := range quoted().FindAllStringSubmatch(text, -1) {
+			s.addWord(m[1] + m[2] + m[3])
+		}
+		return
+	}
+	for _, alternative := range strings.FieldsFunc(text, func(r rune) bool { return r == '|' || r == '&' }) {
+		s.addWord(strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(alternative), "!<>= ")))
+	}
+}
+
+func (s *sampler) addWord(w string) {
+	if strings.Contains(w, "{{") || strings.Contains(w, "}}") {
+		return
+	}
+	if n, err := strconv.ParseInt(w, 10, 64); err == nil && digits().MatchString(w) {
+		s.numbers = append(s.numbers, n-1, n, n+1)
+	}
+	if m := measurable().FindStringSubmatch(w); m != nil {
+		if n, err := strconv.ParseInt(m[1], 10, 32); err == nil {
+			s.words = append(s.words, fmt.Sprint(n+1)+m[2], fmt.Sprint(max(0, n-1))+m[2])
+		}
+	}
+	for _, fill := range []string{"", "x"} {
+		if one := instance(w, fill); !slices.Contains(s.words, one) {
+			s.words = append(s.words, one)
+		}
+	}
+}
+
+// instance returns a text that the wildcard pattern matches.
+func instance(pattern, fill string) string {
+	return strings.NewReplacer("*", fill, "?", "q").Replace(pattern)
+}
