@@ -177,7 +177,7 @@ func (o *options) print(out io.Writer, findings []lint.Finding, summary string) 
 		for i, f := range findings {
 			list[i] = map[string]any{
 				"check": f.Check.Name, "code": f.Code(), "severity": f.Severity.String(), "file": f.Pos.File, "line": int64(f.Pos.Line),
-				"path": f.Path, "message": f.Summary, "hint": f.Hint,
+				"path": f.Path, "message": f.Text(), "hint": f.Hint,
 			}
 		}
 		fmt.Fprintln(w, terminal.Indented(value.JSON(list)))
