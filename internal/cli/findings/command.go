@@ -82,7 +82,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	kinds = kinds.At(server)
 	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
 	passed := load.PassedBy{Named: true}
-	diags.Add(passed.Templates(more)...)
+	diags.Add(passed.Files(more)...)
 	for i := range diags {
 		if diags[i].Code == diag.HelmTemplate { // it has a name of its own: hooks name all files of a commit
 			diags[i].Severity = diag.Warning
