@@ -45,7 +45,7 @@ var floors = []struct {
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/lock", "internal/controller", "internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
+		"internal/lock", "internal/controller", "internal/discovery", "internal/coverage", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
 		"internal/world/live", "internal/world/fixed", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle/firstgc", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
