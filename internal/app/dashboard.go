@@ -128,7 +128,7 @@ func reviewer(cfg *rest.Config) (client.Client, error) {
 	}
 	c, err := client.New(cfg, client.Options{Scheme: s})
 	if err != nil {
-		return nil, fmt.Errorf("connect to the API server for the dashboard: %w", err)
+		return nil, fmt.Errorf("connect to the API server for reviews of tokens: %w", err)
 	}
 	return c, nil
 }
