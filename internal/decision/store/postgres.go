@@ -75,6 +75,23 @@ type Postgres struct {
 	writing, reading *link
 }
 
+// postgresRow is the row of the store in the table of stores.
+var postgresRow = row{
+	prefix: "postgres://", form: "postgres://USER@HOST/DATABASE", is: "a database", name: "the database",
+	open: func(address string, o Options) (decision.Store, error) { return NewPostgres(address, o) },
+	read: func(address string) (Readable, error) { return readPostgres(address) },
+}
+
+// readPostgres returns a read-only store, which does not change the tables.
+func readPostgres(address string) (*Postgres, error) {
+	s, err := NewPostgres(address, Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.reads = true
+	return s, nil
+}
+
 // NewPostgres returns the store at an address: postgres://USER@HOST/DATABASE and its parameters. Other settings come from the usual
 // environment variables, such as PGPASSWORD.
 func NewPostgres(address string, o Options) (*Postgres, error) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,6 +124,15 @@ type SQLite struct {
 	partsMu sync.Mutex
 	// partsBytes is the size of parts in the file.
 	partsBytes int
+}
+
+// sqliteRow is the row of the store in the table of stores.
+var sqliteRow = row{
+	prefix: "sqlite:", form: "sqlite:PATH", is: "a store in a file",
+	open: func(address string, o Options) (decision.Store, error) {
+		return NewSQLite(strings.TrimPrefix(address, "sqlite:"), o)
+	},
+	read: func(address string) (Readable, error) { return ReadSQLite(strings.TrimPrefix(address, "sqlite:")) },
 }
 
 // term is a row of the table.
