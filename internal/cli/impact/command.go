@@ -133,18 +133,18 @@ func (o *options) run(cmd *cobra.Command) error {
 		return errors.New("there is no policy to evaluate")
 	}
 	given, facts := impact.Options{Families: o.families}, impact.Facts{Label: o.ownerLabel, Cluster: o.cluster, Deferred: impact.Deferred(set.Programs)}
-	var at *cluster
+	var at *live
 	if o.cluster {
-		if at, err = o.open(cmd.Context()); err != nil {
+		if at, err = o.open(); err != nil {
 			return err
 		}
 		at.attach(&given)
-		facts.Owners = &rollout.Owners{Read: at.metas.Read, Label: o.ownerLabel, Limit: o.ownerReads}
+		facts.Owners = &rollout.Owners{Read: at.policies.Meta, Label: o.ownerLabel, Limit: o.ownerReads}
 		inForce, found := at.exceptions(cmd.Context())
 		joined = append(joined, inForce...)
 		diags.Add(found...)
 		if len(o.current) == 0 {
-			programs, found, err := at.inForce(cmd.Context(), o.families, set.Programs)
+			programs, found, err := at.inForce(cmd.Context(), set.Programs)
 			if err != nil {
 				return err
 			}

@@ -58,7 +58,7 @@ func (o *Recorded) Records(ctx context.Context, stdin io.Reader) iter.Seq[impact
 // Evaluate evaluates the records with a policy and its exceptions in a cluster, in which rules look things up, and passes each result
 // to add. The diagnostics report exceptions that could not be read.
 func (o *Recorded) Evaluate(ctx context.Context, p *policy.Program, records iter.Seq[impact.Record], add func(*impact.Evaluated)) (diag.List, error) {
-	at, err := o.open(ctx)
+	at, err := o.open()
 	if err != nil {
 		return nil, err
 	}
