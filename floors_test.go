@@ -56,7 +56,7 @@ var floors = []struct {
 	}},
 	{"7 servers", []string{
 		"internal/intake", "internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",
-		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact",
+		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact", "internal/cluster",
 	}},
 	{"8 products", []string{
 		"internal/dashboard", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/globals", "internal/control/status", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
