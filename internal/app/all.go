@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // allFlags are the flags of the process that runs all controllers: the flags of admission, which apply to all controllers, and the flags

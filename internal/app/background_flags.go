@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // backgroundFlags are the flags of the background controller.

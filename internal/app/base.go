@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"ephor.invalid/ephor/internal/app/flagset"
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/flagset"
 	"ephor.invalid/ephor/internal/lifecycle"
 	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/telemetry"
 )
 
 // commonFlags are the flags of every process.

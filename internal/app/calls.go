@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ephor.invalid/ephor/internal/apicall"
-	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // callFlags configure which API calls context entries may make.

@@ -21,7 +21,6 @@ import (
 
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	cleanupctl "ephor.invalid/ephor/internal/cleanup"
 	"ephor.invalid/ephor/internal/control/globals"
@@ -37,6 +36,7 @@ import (
 	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/ttl"
 	"ephor.invalid/ephor/internal/webhookconf"
 )

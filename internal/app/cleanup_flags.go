@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/failopen"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // cleanupFlags are the flags of the cleanup controller.

@@ -6,10 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
 	"ephor.invalid/ephor/internal/updaterequest/follow"
 )

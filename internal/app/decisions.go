@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/certs"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/decision/store"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/telemetry"
 )
 
 // decisionSender is the name in the certificates of processes that send decisions. No host has this name.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/app/results"
 	"ephor.invalid/ephor/internal/control/serving"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // admissionFlags are the flags of the admission controller.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // Host is what a process finds around it: the API server, the environment variables and the network.

@@ -7,7 +7,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/controller"
@@ -16,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/settings"
+	"ephor.invalid/ephor/internal/telemetry"
 )
 
 // lookedUp returns the kinds on which policies depend: GlobalContextEntries, and exceptions if they are enabled.

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/control/globals"
 	"ephor.invalid/ephor/internal/control/native"
@@ -30,6 +29,7 @@ import (
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/settings"
 	policystatus "ephor.invalid/ephor/internal/status"
+	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/updaterequest/enqueue"
 	"ephor.invalid/ephor/internal/vapgen"
 	"ephor.invalid/ephor/internal/webhookconf"

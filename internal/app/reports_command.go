@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/flagset"
 	"ephor.invalid/ephor/internal/lifecycle"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // reportsFlags are the flags of the reports controller.

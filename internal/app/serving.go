@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/flagset"
 )
 
 // servingFlags configure the clients of the HTTPS server, and how it handles requests apart from the evaluation.
