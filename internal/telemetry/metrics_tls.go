@@ -47,9 +47,9 @@ func (f *metricsTLSFlags) complete() error {
 
 func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 
-// renew returns the row that renews the certificate of the metrics server.
-func (f *metricsTLSFlags) renew(cfg *rest.Config, o *Telemetry, keeper *certs.Keeper) (controller.Row, error) {
-	return o.Certificate("metrics-certificates", o.Wrap(cfg, observe.KubeClient), keeper, certs.Config{
+// renew returns the certificate, and the row that renews the certificate of the metrics server.
+func (f *metricsTLSFlags) renew(cfg *rest.Config, o *Telemetry) (*certs.Keeper, controller.Row, error) {
+	return o.Certificate("metrics-certificates", o.Wrap(cfg, observe.KubeClient), certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
 		Names: certs.ServiceNames(o.Process.MetricsService, o.Process.Namespace, f.serverIP), RenewBefore: f.renewBefore,
 	})
@@ -58,20 +58,22 @@ func (f *metricsTLSFlags) renew(cfg *rest.Config, o *Telemetry, keeper *certs.Ke
 // lookForCertificate is how often every replica checks for a certificate that another replica renewed.
 const lookForCertificate = time.Minute
 
-// Certificate returns the row that renews a certificate in Secrets of the controller's namespace. Every replica runs it, since the server
+// Certificate returns a certificate in Secrets of the controller's namespace, which the metrics count, and the row that renews it. Every replica runs it, since the server
 // runs without a lease. Writes include the resource version that was read, so that one of two concurrent renewals fails and starts over.
-func (o *Telemetry) Certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (controller.Row, error) {
+func (o *Telemetry) Certificate(name string, cfg *rest.Config, want certs.Config) (*certs.Keeper, controller.Row, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return controller.Row{}, err
+		return nil, controller.Row{}, err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return controller.Row{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
+		return nil, controller.Row{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
 	}
 	want.Namespace = o.Process.Namespace
+	keeper := &certs.Keeper{}
+	o.ObserveCertificates(keeper)
 	issue := &certs.Reconciler{Config: want, Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.Log}
-	return controller.Row{Name: name, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) {
+	return keeper, controller.Row{Name: name, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) {
 		next, err := issue.Reconcile(ctx)
 		if err != nil {
 			return 0, err

@@ -165,12 +165,10 @@ func (o *Telemetry) serve(ctx context.Context, cfg *rest.Config) error {
 	o.Log.Info("serving metrics", "address", listener.Addr().String())
 	answer := func() error { return server.Serve(http1.Bound(listener, http1.Limits{})) }
 	if o.flags.tls.on() {
-		keeper := &certs.Keeper{}
-		renew, err := o.flags.tls.renew(cfg, o, keeper)
+		keeper, renew, err := o.flags.tls.renew(cfg, o)
 		if err != nil {
 			return err
 		}
-		o.ObserveCertificates(keeper)
 		go controller.RunRows(ctx, []controller.Row{renew}, o.Log, o.Rows())
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}
 		answer = func() error { return server.ServeTLS(http1.Bound(listener, http1.Limits{}), "", "") }
