@@ -25,7 +25,6 @@ var goroutines = map[string]string{
 	"secretpath/guard.go":             "one read of the Secret for all requests that wait for it",
 	"scan/loop.go":                    "objects of a page are evaluated in parallel",
 	"scan/follow.go":                  "changes of a kind are collected between its sweeps",
-	"reports/consume.go":              "results of a resource are collected; resources in parallel",
 	"ephemeral/writer.go":             "writes what requests left behind, until the process ends",
 	"discovery/discovery.go":          "one fetch for all that wait for it",
 	"updaterequest/pending.go":        "the last writes of a process, in parallel",

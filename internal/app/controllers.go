@@ -9,7 +9,6 @@ import (
 	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/intake"
-	consumer "ephor.invalid/ephor/internal/reports"
 	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
 )
@@ -94,7 +93,7 @@ func (c *reporting) rows() []controller.Row {
 		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.merging.Prune(c.writer))})
 	}
 	if c.consumer != nil {
-		rows = append(rows, controller.Row{Name: consumer.ConsumerName, Sources: c.consumer.Sources()})
+		rows = append(rows, c.consumer.Row())
 	}
 	if c.flags.scans() || c.consumer != nil {
 		rows = append(rows, controller.Row{Name: "ring", Sources: on(controller.Forever(c.ring.Run))})

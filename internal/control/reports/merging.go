@@ -62,7 +62,7 @@ func (m *Merging) NewConsumer(w *reports.Writer, listed metadata.Interface, shar
 	return reports.NewConsumer(reports.ConsumerOptions{
 		Writer: w, Client: follower, Metadata: listed, Wanted: m.Wanted, Share: share, Workers: workers,
 		Keys: keystore.NewCached(follower, follower, t.Process.Namespace, keystore.Reports), Doubts: doubtsOf(t),
-		Observer: t.Metrics, Log: t.Log, Now: time.Now,
+		Log: t.Log, Now: time.Now,
 	}), nil
 }
 
