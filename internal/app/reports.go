@@ -97,7 +97,7 @@ func (c *reporting) build(ctx context.Context) error {
 	if f.write {
 		c.writer = reportswriter.New(reportswriter.Options{
 			Client: writer, Metadata: listed, Form: c.form(), Allowed: allowed, Log: c.log, Now: time.Now,
-			Again: func(gk schema.GroupKind, namespace, name, uid string) { c.scanner.Again(gk, namespace, name, uid) },
+			Again: func(gk schema.GroupKind, uid string) { c.scanner.Again(gk, uid) },
 		})
 		sink, ready = c.writer, c.writer.Ready()
 	}
