@@ -59,7 +59,8 @@ var floors = []struct {
 		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact", "internal/cluster",
 	}},
 	{"8 products", []string{
-		"internal/dashboard", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/globals", "internal/control/status", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
+		"internal/dashboard", "internal/flagset", "internal/telemetry", "internal/control/globals", "internal/lookups", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/status", "internal/control/config", "internal/control/events",
+		"internal/control/reports", "internal/control/scan", "internal/control/work", "internal/control/generated", "internal/control/cleanup", "internal/control/decisions", "internal/control/dashboard", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
 		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/impact", "internal/cli/reports", "internal/cli/decisions", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
