@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"ephor.invalid/ephor/internal/apicall"
 	"ephor.invalid/ephor/internal/app/flagset"
+	"ephor.invalid/ephor/internal/bounded"
 )
 
 // callFlags configure which API calls context entries may make.
@@ -91,7 +91,7 @@ func (f *callFlags) token(context.Context) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxToken))
+	b, err := bounded.Read(file, maxToken)
 	if err != nil {
 		return "", err
 	}
