@@ -50,14 +50,15 @@ func decisionDigests(m manager.Manager, namespace string) decision.Digests {
 func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Root, *globals.Globals, error) {
 	var entries *globals.Globals
 	o := live.Options{
-		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: l.cluster},
+		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: l.cluster}.World(),
 		Calls: l.calls.limits(), Services: l.calls.services(), NamespacedHTTP: l.calls.namespaced,
 		Seals: l.seals,
-		Globals: func(r *live.Root) (_ world.Globals, err error) {
+		Globals: func(r *live.Root) (err error) {
 			if entries, err = globals.New(ctx, b.policyConfig, globals.Limits{MaxEntries: l.globals.maxEntries, MaxBytes: l.globals.maxBytes}, r.API, r.Services, l.events, l.log); err != nil {
-				return nil, err
+				return err
 			}
-			return entries.Store, nil
+			r.Globals, r.GlobalOfSecrets = entries.Store.Global, entries.Store.OfSecrets
+			return nil
 		},
 	}
 	if l.registry != nil {
