@@ -230,7 +230,9 @@ func (s *search) below(left term, name string) (term, bool) {
 		return s.typed(out), true
 	}
 	if isObject(out.root) && len(out.keys) == 1 && out.keys[0] == "metadata" && !s.inMessage {
-		s.ofController(key, s.path)
+		if pod := s.podOf(out.root, key); pod != out.root {
+			out.root, out.expr = pod, pod.field("metadata")
+		}
 	}
 	key = renamed(out.root, out.keys, key)
 	out.keys = append(slices.Clone(out.keys), key)
