@@ -54,7 +54,7 @@ func (c *Comparison) Add(e *Evaluated) {
 			c.Unknown = map[string]int{}
 		}
 		c.Unknown[e.Err.Error()]++
-		if e.Record.Decision == nil && e.Request == nil {
+		if e.Record.Decision == nil && e.Request == nil && !errors.Is(e.Err, ErrNoObject) {
 			c.Unreadable++
 		}
 		return

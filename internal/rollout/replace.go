@@ -83,8 +83,7 @@ type Trial struct {
 	Since, Now time.Time
 	Days       int // how long the policies have to run beside each other
 	// Audits: the new policies run beside the old one. Policies that change objects do not.
-	Audits bool
-	// Scanned: the old policy has results in reports.
+	Audits    bool
 	Old, New  int // resources with a result
 	Unlike    int // resources, and recorded requests, for which the results differ
 	Requests  int // the recorded requests that were compared; 0 without records

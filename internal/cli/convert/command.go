@@ -194,7 +194,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 	}
 	if len(o.tests) > 0 {
-		t := &tests{options: o, schemas: schemas(known), report: report}
+		t := &tests{options: o, schemas: schemas(known), report: report, mocked: map[string]bool{}}
 		passed, err := t.all(cmd.Context())
 		if err != nil {
 			return err
