@@ -124,6 +124,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		return nil, err
 	}
 	p.unexempted = status.NewExceptionErrors(m.GetClient(), p.events, event.AdmissionController, observing.Metrics, log)
+	p.used = status.NewExceptionUse(m.GetClient(), m.GetAPIReader())
 	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, p.waiting.Fire, log); err != nil {
 		return nil, err
 	}
@@ -188,12 +189,12 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Lookups:   f.decisions.Lookups(),
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
-		Observer: observing.Server(), Eval: p.unexempted.Eval(observing.Tracer.Eval(engine.Eval)), Exceeded: p.exceeded.Note,
+		Observer: observing.Server(), Eval: p.used.Eval(p.unexempted.Eval(observing.Tracer.Eval(engine.Eval))), Exceeded: p.exceeded.Note,
 		Paths: p.paths.Answered(), Failed: p.paths.Failed, StoredUID: p.cluster.StoredUID,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Report: p.sending.AfterReporting(results.RecordRequests(p.events)),
 		Review: policyreview.Options{
-			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace, Approval: f.exceptions.approval, Approved: p.approvals.Approve},
+			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace, Approval: f.exceptions.approval, Approved: p.approvals.Approve, Controllers: e.namespace},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
 			Server:     b.servers.Version,

@@ -39,7 +39,7 @@ func (p *process) rows() []controller.Row {
 	}
 	if p.flags.exceptions.on() {
 		p.observing.Metrics.Exceptions(func() map[string]int { return exceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending())) })
-		rows = append(rows, p.exceptionsEnding())
+		rows = append(rows, p.exceptionsEnding(), p.used.Row())
 		if p.flags.exceptions.approval {
 			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
 		}
@@ -88,6 +88,9 @@ func (c *reporting) rows() []controller.Row {
 			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(c.writeOmissions)})
 	} else if c.consumer != nil {
 		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.prune)})
+	}
+	if c.exempt != nil {
+		rows = append(rows, c.exempt.Row())
 	}
 	if c.consumer != nil {
 		rows = append(rows, controller.Row{Name: reports.ConsumerName, Sources: c.consumer.Sources()})

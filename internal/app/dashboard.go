@@ -69,6 +69,9 @@ func (c *reporting) serveDashboard() error {
 	cfg := rest.CopyConfig(c.base.cfg)
 	cfg.QPS, cfg.Burst = dashboardQPS, dashboardBurst
 	o := dashboard.Options{Form: c.form(), Decisions: c.decisions, Cluster: c.flags.decisions.cluster, Discovery: c.discovery, Settings: c.settings.Load, Types: knownTypes, Server: c.base.servers.Version, Log: c.log, Now: time.Now}
+	if c.flags.exceptions.on() && c.flags.exceptions.approval {
+		o.Pending = c.exceptions.Pending
+	}
 	host := "127.0.0.1"
 	if f.address != "" {
 		host = f.address

@@ -61,19 +61,21 @@ func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 // evaluator is the state of a controller that evaluates policies outside of reviews: the policies and the objects on which they
 // depend. Every replica follows these objects, so that a new leader can start at once.
 type evaluator struct {
-	flags     *evaluatorFlags
-	env       env
-	log       *slog.Logger
-	base      *base
-	manager   manager.Manager
-	catalog   *catalog.Catalog
-	settings  *settings.Store
-	policies  *intake.Policies
-	globals   *globals.Globals
-	resources clientdiscovery.ServerResourcesInterface
-	discovery *discovery.Discovery
-	cluster   *cluster
-	events    *event.Queue
+	flags    *evaluatorFlags
+	env      env
+	log      *slog.Logger
+	base     *base
+	manager  manager.Manager
+	catalog  *catalog.Catalog
+	settings *settings.Store
+	policies *intake.Policies
+	// exceptions follows the exceptions.
+	exceptions *intake.Exceptions
+	globals    *globals.Globals
+	resources  clientdiscovery.ServerResourcesInterface
+	discovery  *discovery.Discovery
+	cluster    *cluster
+	events     *event.Queue
 	// connections is the HTTP client for evaluations and for work.
 	connections *http.Client
 	intake      *intake.Kinds
@@ -97,6 +99,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Option
 		flags: f, env: e, log: b.log, base: b, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: &controller.Signal{},
 	}
+	v.exceptions = exceptionsFor(f.exceptions, v.catalog, v.settings, m, e.namespace)
 	if v.events, err = results.NewEvents(b.cfg, f.events, v.settings, b.observing.Metrics, b.log); err != nil {
 		return nil, err
 	}
@@ -145,7 +148,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
 	}, more...)
 	all = append(all, v.policies.Watches()...)
-	all = append(all, lookedUp(v.globals, v.flags.exceptions, exceptionsFor(v.flags.exceptions, v.catalog, v.settings, v.manager, v.env.namespace), v.base.observing, v.base.servers)...)
+	all = append(all, lookedUp(v.globals, v.flags.exceptions, v.exceptions, v.base.observing, v.base.servers)...)
 	if err := v.intake.Follow(ctx, all); err != nil {
 		return err
 	}

@@ -46,15 +46,17 @@ func (p *process) exceptionsEnding() controller.Row {
 			})
 		}
 		for _, e := range p.exceptions.Pending() {
-			if key := (end{uid: "pending " + e.UID}); !noted[key] && status.HasApproval(e.Object) {
-				p.events.Record(event.Event{
-					Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController,
-					Note: "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again",
-				})
-				ending[key] = true
-			} else if noted[key] {
-				ending[key] = true
+			key := end{uid: "pending " + e.UID}
+			if ending[key] = true; noted[key] {
+				continue
 			}
+			note := "the exception has no effect until a user who may approve policyexceptions in its namespace approves it"
+			if status.HasApproval(e.Object) {
+				note = "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again"
+			}
+			p.events.Record(event.Event{
+				Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController, Note: note,
+			})
 		}
 		noted = ending
 		return time.Minute, nil

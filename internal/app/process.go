@@ -59,6 +59,7 @@ type process struct {
 	policies     *intake.Policies
 	exceeded     *status.Exceeded
 	unexempted   *status.ExceptionErrors
+	used         *status.ExceptionUse
 	exceptions   *intake.Exceptions
 	approvals    *status.Approvals
 	asked        *webhooks.Answers
@@ -226,6 +227,7 @@ func (p *process) webhookReconciler() *webhooks.Reconciler {
 			Namespace: e.namespace, Service: e.service, ServicePort: f.ServicePort, ServerIP: f.ServerIP,
 			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
 			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
+			Approvals: f.exceptions.on() && f.exceptions.approval,
 		},
 		Apply: apply, Offenders: &webhookconf.Offenders{Reconciler: apply, Now: time.Now},
 		Status: &policystatus.Writer{Client: m.GetClient()}, Withholds: f.registry.withholds,

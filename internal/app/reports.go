@@ -52,6 +52,8 @@ type reporting struct {
 	served     []controller.Row
 	exceeded   *status.Exceeded
 	unexempted *status.ExceptionErrors
+	// exempt counts the objects of exceptions; nil for none.
+	exempt *status.ExceptionObjects
 }
 
 // runReports runs the reports controller. It returns when ctx is done and the controller has shut down in order.
@@ -105,6 +107,12 @@ func (c *reporting) build(ctx context.Context) error {
 		})
 		sink, ready = c.writer, c.writer.Ready()
 	}
+	if c.flags.write && c.flags.exceptions.on() {
+		c.exempt, err = c.newExempt()
+		if err != nil {
+			return err
+		}
+	}
 	if c.ring, err = newRing(c.base, c.env, reportsRing); err != nil {
 		return err
 	}
@@ -136,6 +144,19 @@ func (c *reporting) build(ctx context.Context) error {
 		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
 	}
 	return nil
+}
+
+// newExempt returns what counts the objects of exceptions.
+func (c *reporting) newExempt() (*status.ExceptionObjects, error) {
+	listed, err := dynamic.NewForConfigAndClient(c.base.cfg, c.manager.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	form := c.form()
+	return &status.ExceptionObjects{
+		Client: c.manager.GetClient(), Reader: c.manager.GetAPIReader(), Reports: listed, Kinds: []schema.GroupVersionResource{form.Namespaced, form.Cluster},
+		Snapshot: c.catalog.Snapshot, Now: time.Now,
+	}, nil
 }
 
 // form returns the API in which reports are written.

@@ -333,25 +333,17 @@ func (c *cluster) inForce(ctx context.Context, programs []*policy.Program, optio
 	return out, denied, nil
 }
 
-// exceptions returns the exceptions in the cluster that the user may list.
+// exceptions returns the exceptions in force in the cluster that the user may list.
 func (c *cluster) exceptions(ctx context.Context, visible []string) (out []*policy.Exception, denied int, err error) {
-	for _, x := range c.o.Families.Exceptions() {
-		found, err := c.o.Discovery.Find(policy.Target{Group: x.Group, Version: x.Versions[0], Kind: x.Kind})
-		if err != nil || len(found) == 0 {
-			continue // the kind is not served
+	denied, err = c.storedExceptions(ctx, visible, func(object map[string]any) bool {
+		e, diags := c.o.Families.OneException(compile.Object{Value: object})
+		if !diags.HasErrors() && !e.Expired(c.o.Now()) { // otherwise it is not in force either
+			out = append(out, e)
 		}
-		n, err := c.listed(ctx, found[0], nil, visible, "application/json", func(object map[string]any) bool {
-			object["apiVersion"], object["kind"] = found[0].APIVersion(), found[0].Kind
-			e, diags := c.o.Families.OneException(compile.Object{Value: object})
-			if !diags.HasErrors() && !e.Expired(c.o.Now()) { // otherwise it is not in force either
-				out = append(out, e)
-			}
-			return true
-		})
-		if err != nil {
-			return nil, denied, fmt.Errorf("list exceptions: %w", err)
-		}
-		denied += n
+		return true
+	})
+	if err != nil {
+		return nil, denied, err
 	}
 	return out, denied, nil
 }

@@ -45,7 +45,7 @@ func Compile(object map[string]any, o family.Options) (*policy.Exception, diag.L
 
 func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List {
 	m := kyvernov1.MatchResources{Any: e.Spec.Match.Any, All: e.Spec.Match.All}
-	matcher, diags := match.CompileWith(m, nil, "", "spec", match.Options{IgnoreOperations: true, NamespacesPass: true})
+	matcher, diags := match.CompileWith(m, nil, "", "spec", match.Options{IgnoreOperations: true, NamespacesPass: true, OnlyMatch: true})
 	out.Needs.Merge(matcher.Needs())
 	out.Match = matcher.Match
 	return diags
