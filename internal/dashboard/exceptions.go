@@ -1,15 +1,13 @@
 package dashboard
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
+	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/compile"
-	"ephor.invalid/ephor/internal/policy"
 	policystatus "ephor.invalid/ephor/internal/status"
 )
 
@@ -56,27 +54,37 @@ func (d *Dashboard) answerExceptions(r *http.Request) (any, error) {
 		}
 	}
 	out := exceptionsJSON{Exceptions: []exceptionJSON{}, Approval: d.o.Pending != nil}
-	denied, err := c.storedExceptions(r.Context(), d.visible(viewOf(r)), func(object map[string]any) bool {
+	var errs []error
+	for object, err := range c.StoredExceptions(r.Context(), cluster.Where{Visible: d.visible(viewOf(r))}) {
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		if out.More = len(out.Exceptions) == maxExceptions; out.More {
-			return false
+			break
 		}
-		s, e := policystatus.Summarize(compile.Object{Value: object}, exceptionsSoon, d.o.Now())
-		one := exceptionJSON{ExceptionSummary: s, Stale: s.Stale(d.o.Now())}
-		switch approval := approvalOf(object); {
-		case pending[e.UID]:
-			s.State = policystatus.ExceptionPending
-		case out.Approval:
-			one.ApprovedBy = approval
-		}
-		out.Exceptions = append(out.Exceptions, one)
-		return true
-	})
+		out.Exceptions = append(out.Exceptions, d.exception(object, pending, out.Approval))
+	}
+	n, err := denied(errs)
 	if err != nil {
 		return nil, err
 	}
-	out.Denied = denied > 0
+	out.Denied = n > 0
 	slices.SortStableFunc(out.Exceptions, func(a, b exceptionJSON) int { return policystatus.CompareEnds(a.ExceptionSummary, b.ExceptionSummary) })
 	return out, nil
+}
+
+// exception returns an exception for the list.
+func (d *Dashboard) exception(object map[string]any, pending map[string]bool, approval bool) exceptionJSON {
+	s, e := policystatus.Summarize(compile.Object{Value: object}, exceptionsSoon, d.o.Now())
+	out := exceptionJSON{ExceptionSummary: s, Stale: s.Stale(d.o.Now())}
+	switch {
+	case pending[e.UID]:
+		s.State = policystatus.ExceptionPending
+	case approval:
+		out.ApprovedBy = approvalOf(object)
+	}
+	return out
 }
 
 func approvalOf(object map[string]any) string {
@@ -84,23 +92,4 @@ func approvalOf(object map[string]any) string {
 	approval, _ := s["approval"].(map[string]any)
 	by, _ := approval["by"].(string)
 	return by
-}
-
-// storedExceptions passes the exceptions of both groups that the user may list to take, until take returns false.
-func (c *cluster) storedExceptions(ctx context.Context, visible []string, take func(map[string]any) bool) (denied int, err error) {
-	for _, x := range c.o.Families.Exceptions() {
-		found, err := c.o.Discovery.Find(policy.Target{Group: x.Group, Version: x.Versions[0], Kind: x.Kind})
-		if err != nil || len(found) == 0 {
-			continue // the kind is not served
-		}
-		n, err := c.listed(ctx, found[0], nil, visible, "application/json", func(object map[string]any) bool {
-			object["apiVersion"], object["kind"] = found[0].APIVersion(), found[0].Kind // items of a list have no apiVersion and kind
-			return take(object)
-		})
-		if err != nil {
-			return denied, fmt.Errorf("list exceptions: %w", err)
-		}
-		denied += n
-	}
-	return denied, nil
 }

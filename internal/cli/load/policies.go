@@ -102,7 +102,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 
 func policiesOf(families *compile.Registry, objects []source.Object, diags diag.List, types family.Options) PolicySet {
 	set := PolicySet{objects: map[*policy.Program]compile.Object{}}
-	set.Diags = set.Passed.Templates(diags)
+	set.Diags = set.Passed.Files(diags)
 	companions := compile.Companions{Registry: families}
 	var policies []compile.Object
 	var ids []policy.ID
