@@ -51,9 +51,12 @@ func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List
 	return diags
 }
 
+// noReads are the Reads of exceptions without conditions, shared since there may be many.
+var noReads = policy.ObjectReads(nil)
+
 func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions, a *compilecost.Allowance) diag.List {
 	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
-		out.Reads = policy.ObjectReads(nil)
+		out.Reads = noReads
 		return nil
 	}
 	block := map[string]any{}

@@ -230,24 +230,14 @@ func AboutSecrets(r *Rule) (about, named bool) {
 // ObjectReads returns the fields that the decoder must keep if rules read these fields of the object. In fields, nil means none; in
 // the result, nil means any. Metadata (except managedFields) and kind are always kept.
 func ObjectReads(fields *value.Fields) *value.Fields {
-	if fields == nil {
-		return noContent
-	}
-	return objectReads(fields)
-}
-
-// noContent is what ObjectReads returns for no fields, shared by many exceptions.
-var noContent = objectReads(nil)
-
-func objectReads(fields *value.Fields) *value.Fields {
 	out := ContentReads(fields)
-	if out == nil {
-		return nil
+	if out != nil {
+		kept := &value.Fields{}
+		kept.Member("metadata").ReadAllBut("managedFields")
+		kept.Merge(out)
+		return kept
 	}
-	kept := &value.Fields{}
-	kept.Member("metadata").ReadAllBut("managedFields")
-	kept.Merge(out)
-	return kept
+	return nil
 }
 
 // ContentReads returns fields for Rule.Content, with the kind. In fields, nil means none; in the result, nil means any.
