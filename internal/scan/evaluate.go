@@ -14,8 +14,8 @@ import (
 const evalTimeout = 30 * time.Second
 
 // evaluateIfChanged evaluates the policies for the object unless neither has changed since the last time; if only some policies changed, it
-// evaluates those. It skips objects in the share of another process.
-func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) {
+// evaluates those. It skips objects in the share of another process. failures is how often this has failed before, in a row.
+func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool, failures int) {
 	ctx, release, ok := l.hold(ctx, i.namespace)
 	if !ok {
 		return
@@ -47,7 +47,7 @@ func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) {
 		}
 		l.known.Lock()
 		o.revision = 0
-		l.pending[i.uid] = pending{i.namespace, i.name, i.uid}
+		l.failed(pending{namespace: i.namespace, name: i.name, uid: i.uid, failures: failures})
 		l.known.Unlock()
 		return
 	}

@@ -27,6 +27,7 @@ import (
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // configMaps is an API server with ConfigMaps c0, c1 …, whose lists are valid for a while, and whose watches end at once. It opens no
@@ -37,10 +38,14 @@ type configMaps struct {
 	valid time.Duration // how long the token of a list is valid; 0 for ever
 	watch error         // of watches; nil for those that end at once
 
-	lists, watches atomic.Int64
+	lists, watches, reads atomic.Int64
 }
 
 func (c *configMaps) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, name, one := strings.Cut(r.URL.Path, "/configmaps/"); one {
+		c.reads.Add(1)
+		return answer(http.StatusOK, fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s", "namespace": "a", "uid": "%s"}}`, name, name[1:])), nil
+	}
 	query := r.URL.Query()
 	first, began := 0, time.Now()
 	if token := query.Get("continue"); token == "" {
@@ -142,13 +147,70 @@ func TestSweepIsLongerThanItsToken(t *testing.T) {
 	})
 }
 
+// failingSink cannot write the reports of some objects.
+type failingSink struct {
+	sink
+	broken atomic.Bool // for all objects but c2
+	puts   sync.Map    // by name: *atomic.Int64
+}
+
+func (f *failingSink) Put(_ context.Context, out policy.Outcome, _ report.Evaluated) (bool, error) {
+	n, _ := f.puts.LoadOrStore(out.Request.Name, new(atomic.Int64))
+	n.(*atomic.Int64).Add(1)
+	if f.broken.Load() && out.Request.Name != "c2" {
+		return false, errors.New("no right")
+	}
+	return true, nil
+}
+
+func (f *failingSink) of(name string) int64 {
+	n, ok := f.puts.Load(name)
+	if !ok {
+		return 0
+	}
+	return n.(*atomic.Int64).Load()
+}
+
+// An object whose report cannot be written is evaluated again after pauses that grow to five minutes. The others do not wait for it: a change
+// is evaluated within seconds.
+func TestObjectsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &configMaps{n: 3}
+		l := c.loop(t, func(_ context.Context, in engine.Input) policy.Outcome { return policy.Outcome{Request: in.Request} })
+		to := &failingSink{}
+		to.broken.Store(true)
+		l.s.o.Sink = to
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); l.run(ctx) }()
+		time.Sleep(50 * time.Minute)
+		if n := to.of("c0"); n < 10 || n > 18 {
+			t.Errorf("an object whose report cannot be written was evaluated %d times in 50 minutes", n)
+		}
+		before := to.of("c2")
+		l.again(pending{namespace: "a", name: "c2", uid: "2"})
+		time.Sleep(objectQuiet + time.Second)
+		if to.of("c2") != before+1 {
+			t.Error("another object waits for those that fail")
+		}
+		to.broken.Store(false)
+		before = to.of("c0")
+		time.Sleep(longestFailedPause)
+		if to.of("c0") != before+1 {
+			t.Error("the object is not evaluated again after the failures")
+		}
+		stop()
+		<-done
+	})
+}
+
 // If more evaluations are requested than fit, all objects are evaluated again.
 func TestMoreOrdersThanFit(t *testing.T) {
 	l := (&configMaps{}).loop(t, nil)
 	for i := range maxOrders + 10 {
 		uid := strconv.Itoa(i)
 		l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
-		l.again(pending{"a", "c" + uid, uid})
+		l.again(pending{namespace: "a", name: "c" + uid, uid: uid})
 	}
 	l.order()
 	if n := len(l.pending); n != maxOrders+10 {

@@ -2,8 +2,6 @@ package scan
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,15 +26,13 @@ func (l *loop) follow(ctx context.Context, version string, policies uint64, due 
 	})
 	interval := time.NewTimer(max(0, due.Sub(l.s.o.Now())))
 	defer interval.Stop()
-	var flush <-chan time.Time
-	wait := objectQuiet
+	flush := time.NewTimer(time.Hour)
+	defer flush.Stop()
 	for {
 		if l.set.Load().revision != policies {
 			return // the policies changed
 		}
-		if flush == nil && l.waiting() {
-			flush = time.After(wait)
-		}
+		flush.Reset(l.next())
 		select {
 		case <-ctx.Done():
 			return
@@ -50,21 +46,47 @@ func (l *loop) follow(ctx context.Context, version string, policies uint64, due 
 			l.order()
 		case e := <-events:
 			l.event(e)
-		case <-flush:
-			flush = nil
-			failed := l.look(ctx)
-			wait = objectQuiet
-			if failed {
-				wait = 5 * objectQuiet
-			}
+		case <-flush.C:
+			l.look(ctx)
 		}
 	}
 }
 
-func (l *loop) waiting() bool {
+// next returns the time until the next pending evaluation is due; a long one if there is none.
+func (l *loop) next() time.Duration {
 	l.known.Lock()
 	defer l.known.Unlock()
-	return len(l.pending) > 0
+	if len(l.pending) == 0 {
+		return time.Hour
+	}
+	return max(0, l.soonest.Sub(l.s.o.Now()))
+}
+
+// add adds an evaluation. The caller holds known.
+func (l *loop) add(p pending) {
+	if len(l.pending) == 0 || p.due.Before(l.soonest) {
+		l.soonest = p.due
+	}
+	l.pending[p.uid] = p
+}
+
+// put adds an evaluation, soon: further changes of the resource may follow. The caller holds known.
+func (l *loop) put(p pending) {
+	p.due = l.s.o.Now().Add(objectQuiet)
+	if old, there := l.pending[p.uid]; there {
+		p.failures = old.failures
+		if old.due.Before(p.due) {
+			p.due = old.due
+		}
+	}
+	l.add(p)
+}
+
+// failed adds an evaluation that has failed, after a pause that grows from 10 seconds to 5 minutes. The caller holds known.
+func (l *loop) failed(p pending) {
+	pause := min(failedPause<<min(p.failures, 10), longestFailedPause)
+	p.due, p.failures = l.s.o.Now().Add(pause), p.failures+1
+	l.add(p)
 }
 
 // order adds the requests of other goroutines to the pending evaluations.
@@ -77,7 +99,7 @@ func (l *loop) order() {
 		for uid, o := range l.objects {
 			if l.holds(o.namespace) {
 				o.revision = 0
-				l.pending[uid] = pending{o.namespace, o.name, uid}
+				l.put(pending{namespace: o.namespace, name: o.name, uid: uid})
 			}
 		}
 	}
@@ -88,14 +110,14 @@ func (l *loop) order() {
 		if p.name != "" {
 			if o := l.objects[p.uid]; o != nil {
 				o.revision = 0
-				l.pending[p.uid] = p
+				l.put(p)
 			}
 			continue
 		}
 		for uid, o := range l.objects {
 			if o.namespace == p.namespace {
 				o.revision = 0
-				l.pending[uid] = pending{o.namespace, o.name, uid}
+				l.put(pending{namespace: o.namespace, name: o.name, uid: uid})
 			}
 		}
 	}
@@ -122,14 +144,25 @@ func (l *loop) event(e watch.Event) {
 	if o != nil && o.meta == metaHash(m.ResourceVersion, m.Generation, m.Labels, m.Annotations) {
 		return
 	}
-	l.pending[uid] = pending{m.Namespace, m.Name, uid}
+	l.put(pending{namespace: m.Namespace, name: m.Name, uid: uid})
 }
 
-// look evaluates pending objects and reports whether some of them failed.
-func (l *loop) look(ctx context.Context) (failed bool) {
+// look evaluates the pending objects that are due.
+func (l *loop) look(ctx context.Context) {
+	var todo []pending
+	now := l.s.o.Now()
 	l.known.Lock()
-	todo := slices.Collect(maps.Values(l.pending))
-	clear(l.pending)
+	l.soonest = now.Add(longestFailedPause)
+	for uid, p := range l.pending {
+		if p.due.After(now) {
+			if p.due.Before(l.soonest) {
+				l.soonest = p.due
+			}
+			continue
+		}
+		todo = append(todo, p)
+		delete(l.pending, uid)
+	}
 	l.known.Unlock()
 	resource := l.set.Load().resource
 	var running sync.WaitGroup
@@ -145,13 +178,12 @@ func (l *loop) look(ctx context.Context) (failed bool) {
 			case apierrors.IsNotFound(err):
 			case err != nil:
 				l.known.Lock()
-				l.pending[p.uid] = p
+				l.failed(p)
 				l.known.Unlock()
 			default:
-				l.evaluateIfChanged(ctx, i, false)
+				l.evaluateIfChanged(ctx, i, false, p.failures)
 			}
 		})
 	}
 	running.Wait()
-	return l.waiting()
 }

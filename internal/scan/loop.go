@@ -23,6 +23,12 @@ const (
 	unlistablePoll = 5 * time.Minute
 )
 
+// The pauses before an object is evaluated again that could not be read, evaluated or reported.
+const (
+	failedPause        = 10 * time.Second
+	longestFailedPause = 5 * time.Minute
+)
+
 // loop scans one kind.
 type loop struct {
 	s    *Scanner
@@ -37,7 +43,8 @@ type loop struct {
 
 	objects   map[string]*object // by UID; used by run and, under known, by its workers
 	known     sync.Mutex
-	pending   map[string]pending // by UID; used by run only, except failed, which known guards
+	pending   map[string]pending // by UID; known guards it
+	soonest   time.Time          // when the first of them is due, or earlier; known guards it
 	sweeps    uint64
 	watches   controller.Pause // between watches that end at once
 	evaluated atomic.Bool      // all objects were evaluated once
@@ -46,7 +53,11 @@ type loop struct {
 }
 
 // pending is a resource to evaluate; without a name, it means the whole namespace.
-type pending struct{ namespace, name, uid string }
+type pending struct {
+	namespace, name, uid string
+	due                  time.Time // when it is evaluated
+	failures             int       // in a row
+}
 
 // object is the state that is stored for a resource.
 type object struct {
@@ -141,7 +152,7 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	}
 	// After a list that outlived its token, the watch from the first version fails, so that what changed meanwhile is found by another sweep.
 	version, err := controller.Pages(ctx, metav1.ListOptions{}, read, func(p *page) error {
-		l.each(p.items, func(i *item) { l.evaluateIfChanged(ctx, i, all) })
+		l.each(p.items, func(i *item) { l.evaluateIfChanged(ctx, i, all, 0) })
 		return ctx.Err()
 	})
 	if err != nil {
