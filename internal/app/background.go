@@ -66,7 +66,9 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	defer leavePending(b, e, b.log)
 	return v.run(ctx, backgroundLease, f.probeFlags, controller.Process{
 		Build: c.build, Fill: c.watch, Rows: func(context.Context) ([]controller.Row, error) { return c.rows(), nil },
-		Last: []func(context.Context){func(ctx context.Context) { c.sending.Run(ctx) }, func(ctx context.Context) { c.record.origin.End(ctx) }},
+		Last: []func(context.Context){
+			func(ctx context.Context) { c.sending.Run(ctx) }, func(ctx context.Context) { c.record.origin.End(ctx) }, func(ctx context.Context) { c.worker.Executed.End(ctx) },
+		},
 	})
 }
 

@@ -69,8 +69,9 @@ func (c *background) rows() []controller.Row {
 		{Name: "reports-controller", Sources: on(controller.Forever(c.sending.Follow))},
 		{Name: execute.WorkerName, Owner: controller.Shared(anyKey{c.ring}, nil), Sources: on(c.requests), Reconcile: c.worker.Reconcile, Workers: c.flags.workers},
 		{Name: "generated-objects-record", Sources: on(c.record.changed, controller.Forever(c.record.run)), Reconcile: one(c.record.origin.Reconcile)},
+		{Name: "executed-work-record", Owner: controller.Shared(anyKey{c.ring}, nil), Sources: on(&c.worker.Executed.Changed), Reconcile: one(c.worker.Executed.Reconcile)},
 		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
-		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog), Reconcile: one(c.follower.Once)},
+		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog, c.kindsDefined), Reconcile: one(c.follower.Once)},
 		{Name: "generated-objects", Owner: controller.Leader, Sources: on(c.catalog, c.record.changed, watches), Reconcile: one(watcher.Once)},
 		c.standby, missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
 	}
