@@ -31,6 +31,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	var errs []error
 	targets := 0
 	var changed []digest // for this version of the trigger, by this attempt
+	older := false       // some targets were changed for an older version
 	if t.written == nil {
 		t.written = newProgress().writtenBy(t.u, t.RuleContext)
 	}
@@ -39,7 +40,11 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 		for j := range x.Targets {
 			target := t.written.next(&x.Targets[j])
 			once := target.of(version)
-			if targets++; t.written.has(target) || w.Executed.has(once) {
+			if targets++; w.Executed.has(once) {
+				continue
+			}
+			if t.written.has(target) {
+				older = true
 				continue
 			}
 			var err error
@@ -74,8 +79,9 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 		w.report.failure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
-	if targets == 0 {
-		version = digest{} // the rule may apply to another request
+	if targets == 0 || older {
+		version = digest{} // the rule may apply to another request, or has work left for it
+		w.Executed.note(changed[:min(len(changed), maxNoted)]...)
 	}
 	w.Executed.note(execution, version)
 	return nil
