@@ -55,13 +55,13 @@ func TestEvaluatedAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.evaluateIfChanged(t.Context(), i, false, 0)
+	l.evaluateIfChanged(t.Context(), i, false)
 	if *seen != (tally{1, 1}) {
 		t.Errorf("failed: %+v", seen)
 	}
 	to.err = nil
 	for range 2 {
-		l.evaluateIfChanged(t.Context(), i, false, 0)
+		l.evaluateIfChanged(t.Context(), i, false)
 	}
 	if *seen != (tally{2, 1}) {
 		t.Errorf("evaluated: %+v", seen)

@@ -24,10 +24,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/report"
 )
 
 // configMaps is an API server with ConfigMaps c0, c1 …, whose lists are valid for a while, and whose watches end at once. It opens no
@@ -38,13 +38,12 @@ type configMaps struct {
 	valid time.Duration // how long the token of a list is valid; 0 for ever
 	watch error         // of watches; nil for those that end at once
 
-	lists, watches, reads atomic.Int64
+	lists, watches atomic.Int64
 }
 
 func (c *configMaps) RoundTrip(r *http.Request) (*http.Response, error) {
-	if _, name, one := strings.Cut(r.URL.Path, "/configmaps/"); one {
-		c.reads.Add(1)
-		return answer(http.StatusOK, fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s", "namespace": "a", "uid": "%s"}}`, name, name[1:])), nil
+	if name, one := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/a/configmaps/c"); one {
+		return answer(http.StatusOK, fmt.Sprintf(`{"metadata": {"name": "c%s", "namespace": "a", "uid": "%s"}}`, name, name)), nil
 	}
 	query := r.URL.Query()
 	first, began := 0, time.Now()
@@ -147,79 +146,45 @@ func TestSweepIsLongerThanItsToken(t *testing.T) {
 	})
 }
 
-// failingSink cannot write the reports of some objects.
-type failingSink struct {
-	sink
-	broken atomic.Bool // for all objects but c2
-	puts   sync.Map    // by name: *atomic.Int64
-}
-
-func (f *failingSink) Put(_ context.Context, out policy.Outcome, _ report.Evaluated) (bool, error) {
-	n, _ := f.puts.LoadOrStore(out.Request.Name, new(atomic.Int64))
-	n.(*atomic.Int64).Add(1)
-	if f.broken.Load() && out.Request.Name != "c2" {
-		return false, errors.New("no right")
-	}
-	return true, nil
-}
-
-func (f *failingSink) of(name string) int64 {
-	n, ok := f.puts.Load(name)
-	if !ok {
-		return 0
-	}
-	return n.(*atomic.Int64).Load()
-}
-
-// An object whose report cannot be written is evaluated again after pauses that grow to five minutes. The others do not wait for it: a change
-// is evaluated within seconds.
-func TestObjectsThatFail(t *testing.T) {
+// Every request for another evaluation is carried out, however many there are, also one that comes during an evaluation.
+func TestEveryRequestIsCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &configMaps{n: 3}
-		l := c.loop(t, func(_ context.Context, in engine.Input) policy.Outcome { return policy.Outcome{Request: in.Request} })
-		to := &failingSink{}
-		to.broken.Store(true)
-		l.s.o.Sink = to
+		const objects = 12_000
+		var evaluated atomic.Int64
+		during := func() {}
+		l := (&configMaps{n: objects}).loop(t, func(_ context.Context, in engine.Input) policy.Outcome {
+			evaluated.Add(1)
+			during()
+			return policy.Outcome{Request: in.Request}
+		})
+		s := l.s
+		s.loops[l.set.Load().resource.GroupResource()] = l
+		for i := range objects {
+			uid := strconv.Itoa(i)
+			l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
+		}
 		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); l.run(ctx) }()
-		time.Sleep(50 * time.Minute)
-		if n := to.of("c0"); n < 10 || n > 18 {
-			t.Errorf("an object whose report cannot be written was evaluated %d times in 50 minutes", n)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			controller.RunRows(ctx, s.Rows()[3:], s.o.Log, nil)
+		}()
+		synctest.Wait()
+		l.againIn("a")
+		time.Sleep(time.Minute)
+		if n := evaluated.Load(); n != objects {
+			t.Errorf("%d of %d evaluations", n, objects)
 		}
-		before := to.of("c2")
-		l.again(pending{namespace: "a", name: "c2", uid: "2"})
-		time.Sleep(objectQuiet + time.Second)
-		if to.of("c2") != before+1 {
-			t.Error("another object waits for those that fail")
-		}
-		to.broken.Store(false)
-		before = to.of("c0")
-		time.Sleep(longestFailedPause)
-		if to.of("c0") != before+1 {
-			t.Error("the object is not evaluated again after the failures")
+		synctest.Wait() // nothing evaluates
+		during = sync.OnceFunc(func() { l.again("7") })
+		l.again("7")
+		time.Sleep(time.Minute)
+		if n := evaluated.Load(); n != objects+2 {
+			t.Errorf("%d evaluations after a request during an evaluation, want 2", n-objects)
 		}
 		stop()
-		<-done
+		<-ended
 	})
-}
-
-// If more evaluations are requested than fit, all objects are evaluated again.
-func TestMoreOrdersThanFit(t *testing.T) {
-	l := (&configMaps{}).loop(t, nil)
-	for i := range maxOrders + 10 {
-		uid := strconv.Itoa(i)
-		l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
-		l.again(pending{namespace: "a", name: "c" + uid, uid: uid})
-	}
-	l.order()
-	if n := len(l.pending); n != maxOrders+10 {
-		t.Errorf("%d of %d evaluations are pending", n, maxOrders+10)
-	}
-	clear(l.pending)
-	if l.order(); len(l.pending) > 0 {
-		t.Errorf("%d are pending without a request", len(l.pending))
-	}
 }
 
 // A policy for all kinds does not scan kinds that can be listed and not watched; one that names such a kind does.
