@@ -39,9 +39,9 @@ var rows = []row{
 	{name: "podsecurity", text: "Pod Security against the API server's own", command: goTest("versions", "TestPodSecurity")},
 	{name: "cel", text: "CEL expressions against the API server's own", command: goTest("versions", "TestCEL")},
 	{name: "static", text: "policies in files of the API server", command: goTest("versions", "TestStaticFiles")},
-	{name: "webhooks", text: "webhook configurations of random policies are accepted", command: goTest("webhooks", "TestT17RandomPolicies")},
-	{name: "webhooks-alpha", text: "the same with all alpha features", command: goTest("webhooks", "TestT17RandomPolicies"), gates: "AllAlpha=true"},
-	{name: "webhooks-stable", text: "the same without beta features", command: goTest("webhooks", "TestT17RandomPolicies"), gates: "AllBeta=false"},
+	{name: "webhooks", text: "webhook configurations of random policies are accepted", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy")},
+	{name: "webhooks-alpha", text: "the same with all alpha features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllAlpha=true"},
+	{name: "webhooks-stable", text: "the same without beta features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllBeta=false"},
 	{name: "switch", text: "switch from Kyverno, without a gap", command: goTest("comingover", "TestRolling|TestStopped")},
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,8 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/kubeversion"
+	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/vapgen"
 )
 
 // Labels that include policies of the API server in reports, and that exclude bindings.
@@ -39,7 +42,39 @@ func (c *reporting) natives() (*intake.Policies, error) {
 		Kinds: kinds, Catalog: c.catalog, Accept: reported, Compile: family.Options{Types: knownTypes, Existing: true}, Server: c.base.servers.Version, Log: c.log,
 	})
 	c.base.servers.Changed(func(kubeversion.Minor) { out.Recompile() })
+	static, err := c.flags.fromFiles()
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range static {
+		out.Add(u)
+	}
 	return out, nil
+}
+
+// fromFiles returns the policies and bindings that the API server loads from files, of which it tells no client.
+func (f *reportsFlags) fromFiles() (out []*unstructured.Unstructured, err error) {
+	if f.static == "" {
+		return nil, nil
+	}
+	objects, diags := source.Load([]string{f.static}, source.Options{Recursive: true, Numbers: source.Exact})
+	if err := diags.Errors().Err(); err != nil {
+		return nil, fmt.Errorf("--staticPolicies: %w", err)
+	}
+	for _, o := range objects {
+		if u := (&unstructured.Unstructured{Object: o.Value}); ofFile(u) {
+			out = append(out, u)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("--staticPolicies: %s has no policy whose name ends with %s", f.static, vapgen.StaticSuffix)
+	}
+	return out, nil
+}
+
+// ofFile reports whether an API server has loaded an object from a file.
+func ofFile(u *unstructured.Unstructured) bool {
+	return strings.HasSuffix(u.GetName(), vapgen.StaticSuffix)
 }
 
 // reported reports whether a policy or binding of the API server is included in reports.
@@ -48,7 +83,7 @@ func reported(u *unstructured.Unstructured) bool {
 		_, off := u.GetLabels()[nativeDisabledLabel]
 		return !off
 	}
-	return u.GetLabels()[nativeEnabledLabel] == "true"
+	return u.GetLabels()[nativeEnabledLabel] == "true" || ofFile(u)
 }
 
 // nativeKinds returns the kinds that the flags select. It returns an error if a flag requires a kind that the API server does not serve.

@@ -25,6 +25,7 @@ type reportsFlags struct {
 	skipFilters bool
 	checkKinds  bool
 	aggregate   bool
+	static      string
 	takers      int
 	// admissionReports: results of admission are merged into reports even without scans.
 	admissionReports bool
@@ -52,6 +53,7 @@ func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 			f.switches[k] = fs.Bool(s.Flag, s.On, s.Usage)
 		}
 	}
+	fs.StringVar(&f.static, "staticPolicies", "", "folder with the policies that the API server loads from files, which scans evaluate; it is read at start. Empty for none")
 	fs.BoolVar(&f.open, "openreportsEnabled", false, "write reports as openreports.io/v1alpha1")
 	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "number of resources that are evaluated in parallel")
 	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "interval between evaluations of resources that have not changed")
