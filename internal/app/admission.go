@@ -158,6 +158,9 @@ func (p *admitting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if clients.Tokens, err = f.clients.Verifier(p.base.cfg, p.env.namespace, p.env.service); err != nil {
+		return err
+	}
 	root, err := p.world(lookups.Options{Registry: &f.registry, Rights: m.GetClient(), Seals: p.seals(keystore.Images)})
 	if err != nil {
 		return err

@@ -10,16 +10,13 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/certs"
+	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/dashboard"
+	"ephor.invalid/ephor/internal/lookups"
 	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/world/live"
 )
@@ -73,19 +70,18 @@ func (f *Flags) Rows(cfg *rest.Config, t *telemetry.Telemetry, o dashboard.Optio
 	host := "127.0.0.1"
 	if f.address != "" {
 		host = f.address
-		reviews, err := reviewer(own)
+		reviews, err := lookups.Reviewer(own)
 		if err != nil {
 			return nil, err
 		}
 		o.Tokens, o.Access = dashboard.TokenReviews{Creator: reviews}, live.Access{Creator: reviews}
-		o.As = asUser(own)
+		o.As = func(token string) (rest.Interface, error) { return cluster.As(own, token) }
 		if f.tlsSecret == "" {
 			o.Log.Warn("the dashboard is served without TLS: tokens are sent unencrypted", "hint", "--dashboardTLSSecretName, or TLS in front of it")
 		}
 	}
-	own.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	var err error
-	if o.Client, err = rest.UnversionedRESTClientFor(own); err != nil {
+	if o.Client, err = cluster.Client(own); err != nil {
 		return nil, fmt.Errorf("connect to the API server for the dashboard: %w", err)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(f.port)))
@@ -103,34 +99,6 @@ func (f *Flags) Rows(cfg *rest.Config, t *telemetry.Telemetry, o dashboard.Optio
 		controller.Row{Name: "dashboard", Sources: []controller.Source{controller.Func(func(ctx context.Context, _ func(string)) error {
 			return d.Serve(ctx, listener, secured)
 		})}}), nil
-}
-
-// userQPS and userBurst limit the requests for one evaluation of policies.
-const userQPS, userBurst = 50, 100
-
-// asUser returns a function that creates a client with the rights of the owner of a token, and none of the controller's rights.
-func asUser(cfg *rest.Config) func(token string) (rest.Interface, error) {
-	return func(token string) (rest.Interface, error) {
-		user := rest.AnonymousClientConfig(cfg)
-		user.BearerToken, user.QPS, user.Burst, user.RateLimiter = token, userQPS, userBurst, nil
-		user.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-		return rest.UnversionedRESTClientFor(user)
-	}
-}
-
-// reviewer returns a client for TokenReviews and SubjectAccessReviews.
-func reviewer(cfg *rest.Config) (client.Client, error) {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, authorizationv1.AddToScheme} {
-		if err := add(s); err != nil {
-			return nil, err
-		}
-	}
-	c, err := client.New(cfg, client.Options{Scheme: s})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server for the dashboard: %w", err)
-	}
-	return c, nil
 }
 
 // tls returns the TLS configuration of the dashboard, and the row that renews its certificate; nothing without TLS.
