@@ -158,7 +158,7 @@ func (p *admitting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if clients.Tokens, err = f.clients.Verifier(p.base.cfg, p.env.namespace, p.env.service); err != nil {
+	if clients.Tokens, err = f.clients.Tokens(p.base.cfg, p.env.service, p.env.namespace); err != nil {
 		return err
 	}
 	root, err := p.world(lookups.Options{Registry: &f.registry, Rights: m.GetClient(), Seals: p.seals(keystore.Images)})

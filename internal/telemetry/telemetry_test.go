@@ -2,10 +2,14 @@ package telemetry
 
 import (
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"ephor.invalid/ephor/internal/observe"
@@ -74,6 +78,22 @@ func TestCounted(t *testing.T) {
 	} {
 		if !strings.Contains(w.Body.String(), want+"\n") {
 			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// The certificate of a collector's authority is read from each of the usual keys of a Secret.
+func TestKeysOfTheCollectorsAuthority(t *testing.T) {
+	cert, err := os.ReadFile("testdata/authority.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, known := range map[string]bool{"ca.crt": true, "ca.pem": true, "rootCA.crt": true, "tls.crt": true, "other": false} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "n"}, Data: map[string][]byte{key: cert}}
+		o := &Telemetry{Process: Process{Namespace: "n"}, core: fake.NewClientset(secret).CoreV1()}
+		c, err := o.collectorAt(t.Context(), "collector", 4317, "s")
+		if known != (err == nil) || known != (c.TLS != nil) {
+			t.Errorf("%s: %v", key, err)
 		}
 	}
 }

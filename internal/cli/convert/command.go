@@ -79,11 +79,15 @@ func (o *options) run(cmd *cobra.Command) error {
 	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
 	complete, written := true, 0
 	var passed load.PassedBy
-	diags = passed.Templates(diags)
+	diags = passed.Files(diags)
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		if !convert.Owns(apiVersion, object.Kind()) {
-			diags.Add(passed.Other(nil, object)...)
+			if compile.Owns(apiVersion, object.Kind()) {
+				passed.Converted()
+			} else {
+				diags.Add(passed.Other(nil, object)...)
+			}
 			continue
 		}
 		if _, found := compile.One(compile.Object{Value: object.Value, Pos: object.Pos}); found.HasErrors() {

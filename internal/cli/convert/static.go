@@ -67,7 +67,7 @@ func (o *options) writeStatic(cmd *cobra.Command) error {
 		}
 	}
 	var passed load.PassedBy
-	diags = passed.Templates(diags)
+	diags = passed.Files(diags)
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		switch {

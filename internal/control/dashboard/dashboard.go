@@ -16,7 +16,6 @@ import (
 	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/dashboard"
-	"ephor.invalid/ephor/internal/lookups"
 	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/world/live"
 )
@@ -70,7 +69,7 @@ func (f *Flags) Rows(cfg *rest.Config, t *telemetry.Telemetry, o dashboard.Optio
 	host := "127.0.0.1"
 	if f.address != "" {
 		host = f.address
-		reviews, err := lookups.Reviewer(own)
+		reviews, err := live.Reviews(own)
 		if err != nil {
 			return nil, err
 		}

@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/admission"
-	"ephor.invalid/ephor/internal/lookups"
+	"ephor.invalid/ephor/internal/world/live"
 )
 
 // attestedGroups is the attribute of a user with the API groups that a token covers (Kubernetes 1.37, APIServerWebhookAuthenticationToken).
 const attestedGroups = "attestation.authentication.kubernetes.io/admissionReviewAPIGroups"
 
-// Verifier returns what verifies the tokens that the API server presents; nil if none is required.
-func (f *ClientFlags) Verifier(cfg *rest.Config, namespace, service string) (*admission.Tokens, error) {
+// Tokens returns what verifies the tokens that the API server presents to the webhooks of a Service; nil if none is required.
+func (f *ClientFlags) Tokens(cfg *rest.Config, service, namespace string) (*admission.Tokens, error) {
 	if len(f.tokenUsers) == 0 {
 		return nil, nil
 	}
-	reviews, err := lookups.Reviewer(cfg)
+	reviews, err := live.Reviews(cfg)
 	if err != nil {
 		return nil, err
 	}

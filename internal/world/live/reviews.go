@@ -1,4 +1,4 @@
-package lookups
+package live
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reviewer returns a client for TokenReviews and SubjectAccessReviews.
-func Reviewer(cfg *rest.Config) (client.Client, error) {
+// Reviews returns a client for TokenReviews and SubjectAccessReviews.
+func Reviews(cfg *rest.Config) (client.Client, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, authorizationv1.AddToScheme} {
 		if err := add(s); err != nil {
