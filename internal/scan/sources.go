@@ -49,40 +49,18 @@ type source struct{ apiVersion, kind, namespace, name string }
 
 // root returns the world in which policies are evaluated; it records lookups.
 func (s *sources) root() world.Root {
-	return world.RootFunc(func(r world.Reach) world.World {
-		w := s.world.For(r)
-		if w.Objects != nil {
-			w.Objects = recordedObjects{w.Objects, s}
+	return world.Through(s.world, func(ctx context.Context, c world.Call, next world.Next) (any, error) {
+		found, err := next(ctx, c.Request)
+		switch r := c.Request.(type) {
+		case world.ObjectRequest:
+			s.record(source{r.APIVersion, r.Kind.Kind, r.Namespace, r.Name}, func() (string, bool) {
+				return versionOf(world.AnswerOf[map[string]any](found, err))
+			})
+		case world.GlobalRequest:
+			s.record(source{name: string(r)}, func() (string, bool) { return digestOf(found, err), true })
 		}
-		if w.Globals != nil {
-			w.Globals = recordedGlobals{w.Globals, s}
-		}
-		return w
+		return found, err
 	})
-}
-
-type recordedObjects struct {
-	world.Objects
-	sources *sources
-}
-
-// Get implements world.Objects.
-func (o recordedObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	found, err := o.Objects.Get(ctx, apiVersion, kind, namespace, name)
-	o.sources.record(source{apiVersion, kind, namespace, name}, func() (string, bool) { return versionOf(found, err) })
-	return found, err
-}
-
-type recordedGlobals struct {
-	world.Globals
-	sources *sources
-}
-
-// Global implements world.Globals.
-func (g recordedGlobals) Global(ctx context.Context, name string) (any, error) {
-	data, err := g.Globals.Global(ctx, name)
-	g.sources.record(source{name: name}, func() (string, bool) { return digestOf(data, err), true })
-	return data, err
 }
 
 // record adds a source at its first lookup.
@@ -127,7 +105,7 @@ func (s *sources) changed(ctx context.Context) bool {
 	for _, at := range all {
 		now, known := "", false
 		if at.kind == "" {
-			data, err := w.Globals.Global(ctx, at.name)
+			data, err := w.Globals(ctx, world.GlobalRequest(at.name))
 			now, known = digestOf(data, err), true
 		} else {
 			now, known = versionOf(w.Objects.Get(ctx, at.apiVersion, at.kind, at.namespace, at.name))
