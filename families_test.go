@@ -36,6 +36,7 @@ var stillNamesKinds = map[string]string{
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
 	"internal/cli/convert/command.go":         "a command that writes policies of one family as those of another",
 	"internal/cli/convert/prove.go":           "as command.go",
+	"internal/cli/convert/static.go":          "as command.go",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
 	"internal/cli/operate/migrate.go":         "an example of a command",
 	"internal/cli/reports/rollout.go":         "a command for one family, and its help",

@@ -45,7 +45,7 @@ var floors = []struct {
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/lock", "internal/fetch", "internal/controller", "internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
+		"internal/lock", "internal/fetch", "internal/controller", "internal/discovery", "internal/coverage", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
 		"internal/world/live", "internal/world/fixed", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle/firstgc", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
@@ -56,7 +56,7 @@ var floors = []struct {
 	}},
 	{"7 servers", []string{
 		"internal/intake", "internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",
-		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact",
+		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact", "internal/cluster",
 	}},
 	{"8 products", []string{
 		"internal/dashboard", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/globals", "internal/control/status", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",

@@ -90,6 +90,9 @@ func (c *Cluster) main(ctx context.Context, o Options, run func()) (err error) {
 		return err
 	}
 	run()
+	if err := c.RemoveWebhooks(ctx, before); err != nil {
+		return err
+	}
 	if err := c.NothingNew(ctx, before, ours); err != nil {
 		return fmt.Errorf("tests leave objects behind: %w", err)
 	}

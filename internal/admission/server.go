@@ -234,7 +234,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the Content-Type is not application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	if status, err := s.gate.check(r); err != nil {
+	client, status, err := s.gate.check(r)
+	if err != nil {
 		if status == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "1")
 		}
@@ -286,6 +287,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if req.RequestGVK.Kind == "" || req.Operation == "" {
 		// Without them the request would match no rule, and be admitted.
 		http.Error(w, "the AdmissionReview names no kind or no operation", http.StatusBadRequest)
+		return
+	}
+	if !client.covers(req.GVR.Group) {
+		http.Error(w, errTokenOfAnother.Error(), http.StatusForbidden)
 		return
 	}
 	if s.Lookups && s.Record != nil && at.Stages != 0 {

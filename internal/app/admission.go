@@ -171,6 +171,9 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	if err != nil {
 		return nil, err
 	}
+	if clients.Tokens, err = f.serving.tokens(e, b.cfg); err != nil {
+		return nil, err
+	}
 	root, entries, err := lookups{
 		namespace: e.namespace, calls: &f.calls, registry: &f.registry, globals: f.globals, rights: m.GetClient(), cluster: p.cluster, events: p.events, log: p.log,
 		seals: imageSeals(m, e.namespace),

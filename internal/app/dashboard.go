@@ -13,11 +13,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/certs"
+	clusterread "ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/dashboard"
 	"ephor.invalid/ephor/internal/world/live"
@@ -77,14 +77,13 @@ func (c *reporting) serveDashboard() error {
 			return err
 		}
 		o.Tokens, o.Access = dashboard.TokenReviews{Creator: reviews}, live.Access{Creator: reviews}
-		o.As = asUser(cfg)
+		o.As = func(token string) (rest.Interface, error) { return clusterread.As(cfg, token) }
 		if f.tlsSecret == "" {
 			c.log.Warn("the dashboard is served without TLS: tokens are sent unencrypted", "hint", "--dashboardTLSSecretName, or TLS in front of it")
 		}
 	}
-	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	var err error
-	if o.Client, err = rest.UnversionedRESTClientFor(cfg); err != nil {
+	if o.Client, err = clusterread.Client(cfg); err != nil {
 		return fmt.Errorf("connect to the API server for the dashboard: %w", err)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(f.port)))
@@ -105,19 +104,6 @@ func (c *reporting) serveDashboard() error {
 	return nil
 }
 
-// userQPS and userBurst limit the requests for one evaluation of policies.
-const userQPS, userBurst = 50, 100
-
-// asUser returns a function that creates a client with the rights of the owner of a token, and none of the controller's rights.
-func asUser(cfg *rest.Config) func(token string) (rest.Interface, error) {
-	return func(token string) (rest.Interface, error) {
-		user := rest.AnonymousClientConfig(cfg)
-		user.BearerToken, user.QPS, user.Burst, user.RateLimiter = token, userQPS, userBurst, nil
-		user.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-		return rest.UnversionedRESTClientFor(user)
-	}
-}
-
 // reviewer returns a client for TokenReviews and SubjectAccessReviews.
 func reviewer(cfg *rest.Config) (client.Client, error) {
 	s := runtime.NewScheme()
@@ -128,7 +114,7 @@ func reviewer(cfg *rest.Config) (client.Client, error) {
 	}
 	c, err := client.New(cfg, client.Options{Scheme: s})
 	if err != nil {
-		return nil, fmt.Errorf("connect to the API server for the dashboard: %w", err)
+		return nil, fmt.Errorf("connect to the API server for reviews of tokens: %w", err)
 	}
 	return c, nil
 }

@@ -14,6 +14,8 @@ import (
 type servingFlags struct {
 	clientCA      string
 	clientNames   []string
+	tokenUsers    []string
+	tokenAudience string
 	tlsMinVersion string
 	minVersion    uint16 // parsed from tlsMinVersion
 	sourceQPS     float64
@@ -30,8 +32,10 @@ const envProtect = "FLAG_PROTECT_MANAGED_RESOURCES"
 func (f *servingFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clientCA, "client-ca-file", "", "file with the certificate authorities that sign the client certificate of the API server; reviews from other clients are rejected. Empty to accept all clients")
 	fs.StringSliceVar(&f.clientNames, "client-names", nil, "common names of the client certificates that are accepted; empty for every certificate signed by --client-ca-file")
+	fs.StringSliceVar(&f.tokenUsers, "apiServerTokenUsers", nil, "users whose tokens the API server presents to its webhooks, such as system:serviceaccount:kube-system:webhooks; reviews without a valid token of one of them are rejected. Empty to require no token")
+	fs.StringVar(&f.tokenAudience, "apiServerTokenAudience", "", "audience of the tokens of --apiServerTokenUsers; empty for https://⟨service⟩.⟨namespace⟩.svc:443")
 	fs.StringVar(&f.tlsMinVersion, "tls-min-version", "1.3", "minimum TLS version: 1.2 or 1.3")
-	fs.Float64Var(&f.sourceQPS, "sourceRateLimitQPS", 0, "maximum number of reviews per second from one address; 0 for no limit. Clients with a certificate signed by --client-ca-file are not limited")
+	fs.Float64Var(&f.sourceQPS, "sourceRateLimitQPS", 0, "maximum number of reviews per second from one address; 0 for no limit. Clients with a certificate signed by --client-ca-file, or a token of --apiServerTokenUsers, are not limited")
 	fs.IntVar(&f.sourceBurst, "sourceRateLimitBurst", 1000, "maximum burst of reviews from one address when --sourceRateLimitQPS is set")
 	flagset.Switch(fs, &f.protectManaged, "protectManagedResources", envProtect, false, "prevent other clients from changing resources that are labelled as managed by kyverno")
 	fs.BoolVar(&f.dumpPayload, "dumpPayload", false, "log admission reviews and the responses, with --v=4 or higher; the contents of Secrets are omitted")
@@ -51,6 +55,9 @@ func (f *servingFlags) complete() error {
 	}
 	if f.clientCA == "" && len(f.clientNames) > 0 {
 		errs = append(errs, errors.New("--client-names needs --client-ca-file"))
+	}
+	if len(f.tokenUsers) == 0 && f.tokenAudience != "" {
+		errs = append(errs, errors.New("--apiServerTokenAudience needs --apiServerTokenUsers"))
 	}
 	if f.sourceQPS < 0 || f.sourceBurst < 1 {
 		errs = append(errs, errors.New("--sourceRateLimitQPS must not be negative, --sourceRateLimitBurst must be positive"))

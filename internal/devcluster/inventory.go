@@ -93,6 +93,32 @@ func (c *Cluster) NothingNew(ctx context.Context, before Inventory, ignore func(
 	})
 }
 
+// RemoveWebhooks removes the webhook configurations that were not there before. A controller that ended before it could take a removed policy
+// out of its configuration leaves webhooks behind which answer no more: with failurePolicy Fail they refuse the deletion of what tests created.
+func (c *Cluster) RemoveWebhooks(ctx context.Context, before Inventory) error {
+	client, err := metadata.NewForConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		of := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}
+		configurations, err := client.Resource(of).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range configurations.Items {
+			name := configurations.Items[i].Name
+			if before[Object{of, "", name}] {
+				continue
+			}
+			if err := client.Resource(of).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Reset removes all objects that were not there before, and waits until there are the same objects again.
 func (c *Cluster) Reset(ctx context.Context, before Inventory) error {
 	now, err := c.Inventory(ctx)

@@ -74,10 +74,10 @@ func (b *builder) clientConfig(path string) admissionv1.WebhookClientConfig {
 	return c
 }
 
-func (b *builder) validating(name string, hooks []webhook) *admissionv1.ValidatingWebhookConfiguration {
+func (b *builder) validating(name string, webhooks []webhook) *admissionv1.ValidatingWebhookConfiguration {
 	out := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
-	for i := range hooks {
-		h := &hooks[i]
+	for i := range webhooks {
+		h := &webhooks[i]
 		out.Webhooks = append(out.Webhooks, admissionv1.ValidatingWebhook{
 			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: h.matchPolicy(),
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,
@@ -87,10 +87,10 @@ func (b *builder) validating(name string, hooks []webhook) *admissionv1.Validati
 	return out
 }
 
-func (b *builder) mutating(name string, hooks []webhook) *admissionv1.MutatingWebhookConfiguration {
+func (b *builder) mutating(name string, webhooks []webhook) *admissionv1.MutatingWebhookConfiguration {
 	out := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
-	for i := range hooks {
-		h := &hooks[i]
+	for i := range webhooks {
+		h := &webhooks[i]
 		out.Webhooks = append(out.Webhooks, admissionv1.MutatingWebhook{
 			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: h.matchPolicy(),
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,

@@ -36,7 +36,7 @@ type DecisionFlags struct {
 
 // Register adds the flags.
 func (f *DecisionFlags) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.to, "decisions", "", "where to record reviews: stdout or a file path for JSON lines, sqlite:PATH for a store in a file, https://HOST:PORT for the store of the reports controller, postgres://USER@HOST/DATABASE for a database, otlp://HOST:PORT for an OpenTelemetry collector; empty to record none")
+	fs.StringVar(&f.to, "decisions", "", "where to record reviews: "+store.Forms()+"; empty to record none")
 	fs.Int64Var(&f.fileSize, "decisionsFileSize", 100<<20, "maximum size of a file of decisions in bytes; a file of JSON lines is then renamed to PATH.1, replacing the previous one, and from a store the oldest decisions are deleted")
 	fs.DurationVar(&f.age, "decisionsAge", 720*time.Hour, "age at which decisions are deleted from a store; 0 to keep them")
 	fs.StringVar(&f.cluster, "decisionsCluster", "", "name of the cluster that each decision carries; empty for none")

@@ -30,6 +30,7 @@ type options struct {
 	samples   int
 	seed      int64
 	prove     bool
+	static    string
 }
 
 // New returns the command `ephor convert`.
@@ -42,9 +43,10 @@ func New() *cobra.Command {
 			"ImageValidatingPolicy, and a cleanup policy to a DeletingPolicy, and prints the result. To standard error it writes why a rule cannot be\n" +
 			"converted, and where the new policy behaves differently. It then evaluates the classic rule and the new policy on resources that it\n" +
 			"generates from the policy and on those of --resource, and lists the differences. With --prove the exit code is 1 when a rule cannot be\n" +
-			"converted, when results differ, or when the rule matched nothing.",
+			"converted, when results differ, or when the rule matched nothing.\n\n" + staticHelp,
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
-			"  ephor convert policies/ --resource resources/ --prove",
+			"  ephor convert policies/ --resource resources/ --prove\n" +
+			"  ephor convert policies/ --static /etc/kubernetes/admission --prove",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.policies = args
 			return o.run(cmd)
@@ -55,6 +57,7 @@ func New() *cobra.Command {
 	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions of the kinds that the policies match: files or directories (repeat it, or separate by commas)")
 	f.IntVar(&o.samples, "samples", 500, "number of resources to generate for the comparison of each rule")
 	f.Int64Var(&o.seed, "seed", 1, "seed of the random numbers; the same seed generates the same resources")
+	f.StringVar(&o.static, "static", "", "folder for the files from which an API server loads the policies; it has to be empty or absent")
 	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule cannot be converted, or when the results for a resource differ")
 	return cmd
 }
@@ -65,24 +68,14 @@ func (o *options) run(cmd *cobra.Command) error {
 		return errors.New("require policy: name files or directories")
 	case o.samples < 0:
 		return errors.New("invalid --samples: a number of resources cannot be negative")
+	case o.static != "":
+		return o.writeStatic(cmd)
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	objects, diags := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
-	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	p, more := o.prover(stdin)
 	diags.Add(more...)
-	definitions, more := source.Load(o.crds, source.Options{Recursive: true, Numbers: source.Exact})
-	diags.Add(more...)
-	var crds []map[string]any
-	for _, d := range definitions {
-		crds = append(crds, d.Value)
-	}
-	given := make([]map[string]any, len(resources))
-	for i := range resources {
-		source.Normalise(resources[i].Value)
-		given[i] = resources[i].Value
-	}
-	known := kindschema.New(crds...)
-	p := prover{given: given, known: known, samples: o.samples, seed: o.seed}
+	known := p.known
 	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
 	complete, written := true, 0
 	var passed load.PassedBy
@@ -147,6 +140,23 @@ func (o *options) run(cmd *cobra.Command) error {
 		return terminal.End(cmd, 1)
 	}
 	return nil
+}
+
+// prover reads the resources and definitions for the comparison.
+func (o *options) prover(stdin io.Reader) (prover, diag.List) {
+	resources, diags := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	definitions, more := source.Load(o.crds, source.Options{Recursive: true, Numbers: source.Exact})
+	diags.Add(more...)
+	var crds []map[string]any
+	for _, d := range definitions {
+		crds = append(crds, d.Value)
+	}
+	given := make([]map[string]any, len(resources))
+	for i := range resources {
+		source.Normalise(resources[i].Value)
+		given[i] = resources[i].Value
+	}
+	return prover{given: given, known: kindschema.New(crds...), samples: o.samples, seed: o.seed}, diags
 }
 
 // invalid returns the reasons why a converted policy is not written.

@@ -18,7 +18,6 @@ import (
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/compliance"
 	"ephor.invalid/ephor/internal/diag"
-	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 	"ephor.invalid/ephor/internal/source"
@@ -160,18 +159,7 @@ func (o *exceptionOptions) read(ctx context.Context, stdin io.Reader) (out []*ex
 		if err != nil {
 			return nil, nil, fmt.Errorf("failed to reach the cluster (%w)", err)
 		}
-		var kinds []discovery.Resource
-		for _, x := range compile.Product.Exceptions() {
-			kinds = append(kinds, c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind})...)
-		}
-		c.List(ctx, remote.Query{Kinds: kinds, Page: remote.PageSize}, func(p remote.Page) {
-			for _, object := range p.Objects {
-				use(object)
-			}
-			if p.Err != nil {
-				diags.Errorf("", "%s", p.Err)
-			}
-		})
+		diags.Add(c.Exceptions(ctx, "", use)...)
 		found, err := o.from.readCluster(ctx, c, add)
 		if err != nil {
 			return nil, diags, err

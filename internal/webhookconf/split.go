@@ -20,10 +20,10 @@ const (
 	maxRules = 128 << 10
 )
 
-// divided divides the policies of a group so that no path becomes too long. Policies with the same rules stay together as far as possible,
+// split divides the policies of a group so that no path becomes too long. Policies with the same rules stay together as far as possible,
 // so that one request causes one call.
-func divided(members []member) [][]member {
-	byRules, size := map[string][]member{}, 0
+func split(members []groupedPolicy) [][]groupedPolicy {
+	byRules, size := map[string][]groupedPolicy{}, 0
 	for _, m := range members {
 		text, _ := json.Marshal(m.rules)
 		if byRules[string(text)] == nil {
@@ -32,14 +32,14 @@ func divided(members []member) [][]member {
 		byRules[string(text)] = append(byRules[string(text)], m)
 	}
 	if namesSize(members) <= mixedNames && size <= maxRules {
-		return [][]member{members}
+		return [][]groupedPolicy{members}
 	}
-	var out [][]member
-	var open []member // the current part for policies with different rules
-	size = 0          // of its rules
+	var out [][]groupedPolicy
+	var open []groupedPolicy // the current part for policies with different rules
+	size = 0                 // of its rules
 	for _, rules := range slices.Sorted(maps.Keys(byRules)) {
 		equal := byRules[rules]
-		slices.SortFunc(equal, func(x, y member) int { return cmp.Compare(x.name, y.name) })
+		slices.SortFunc(equal, func(x, y groupedPolicy) int { return cmp.Compare(x.name, y.name) })
 		if namesSize(equal) <= mixedNames {
 			if len(open) > 0 && (namesSize(open)+namesSize(equal) > mixedNames || size+len(rules) > maxRules) {
 				out, open, size = append(out, open), nil, 0
@@ -63,7 +63,7 @@ func divided(members []member) [][]member {
 }
 
 // namesSize returns the length of the names in a path.
-func namesSize(members []member) (n int) {
+func namesSize(members []groupedPolicy) (n int) {
 	for _, m := range members {
 		n += len(m.name) + 1
 	}

@@ -12,16 +12,16 @@ import (
 // Each policy is in one part, the length of the paths is limited, and policies with the same rules are in as few parts as their names
 // allow.
 func TestGroupsAreDivided(t *testing.T) {
-	on := func(kind string, count, length int) (out []member) {
+	on := func(kind string, count, length int) (out []groupedPolicy) {
 		for i := range count {
 			name := fmt.Sprintf("%s-%04d", kind, i)
 			name += strings.Repeat("x", length-len(name))
-			out = append(out, member{name: name, rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{Resources: []string{kind}}}}})
+			out = append(out, groupedPolicy{name: name, rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{Resources: []string{kind}}}}})
 		}
 		return out
 	}
 	for _, c := range []struct {
-		members []member
+		members []groupedPolicy
 		want    []string // for each part: the resources and the number of policies
 	}{
 		{nil, []string{""}},
@@ -32,7 +32,7 @@ func TestGroupsAreDivided(t *testing.T) {
 	} {
 		var got []string
 		seen := map[string]bool{}
-		for _, part := range divided(c.members) {
+		for _, part := range split(c.members) {
 			var resources []string
 			size := 0
 			for _, m := range part {

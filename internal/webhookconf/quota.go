@@ -7,27 +7,27 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 )
 
-// The policies of one namespace have a limited room in the webhook configurations, so that they cannot fill an object, or make the API server
+// The policies of one namespace have a quota in the webhook configurations, so that they cannot fill an object, or make the API server
 // slow, for others. Shared webhooks limit what a namespace adds to them in another way (confine.go).
 const (
-	maxRoomWebhooks   = 64
-	maxRoomConditions = 256
-	maxRoomBytes      = 128 << 10
+	maxQuotaWebhooks   = 64
+	maxQuotaConditions = 256
+	maxQuotaBytes      = 128 << 10
 )
 
 // maxWebhookBytes is the maximum size of the rules and conditions of one policy. The API server stores objects of up to 1.5 MiB.
 const maxWebhookBytes = 768 << 10
 
-// room is what the policies of a namespace use.
-type room struct{ webhooks, conditions, bytes int }
+// quota is what the policies of a namespace use.
+type quota struct{ webhooks, conditions, bytes int }
 
 // webhookBytes is the size of a webhook without its rules and conditions.
 const webhookBytes = 1 << 10
 
-// take adds what a webhook of the policy uses to the room of its namespace. fresh means that it is a further webhook, otherwise the policy joins
-// one. If the room is not large enough, take adds nothing, and returns the reason.
-func (b *builder) take(p *policy.Program, w *policy.Webhook, fresh bool) error {
-	var need room
+// charge adds what a webhook of the policy uses to the quota of its namespace. fresh means that it is a further webhook, otherwise the policy joins
+// one. If the quota is not large enough, charge adds nothing, and returns the reason.
+func (b *builder) charge(p *policy.Program, w *policy.Webhook, fresh bool) error {
+	var need quota
 	if fresh {
 		need.webhooks, need.bytes = 1, webhookBytes
 	}
@@ -50,12 +50,12 @@ func (b *builder) take(p *policy.Program, w *policy.Webhook, fresh bool) error {
 	return b.reserve(p, need)
 }
 
-// reserve adds to the room of the policy's namespace, or returns the reason why that is not possible. Cluster-wide policies have no limit.
-func (b *builder) reserve(p *policy.Program, need room) error {
+// reserve adds to the quota of the policy's namespace, or returns the reason why that is not possible. Cluster-wide policies have no limit.
+func (b *builder) reserve(p *policy.Program, need quota) error {
 	if p.Namespace == "" {
 		return nil
 	}
-	sum := b.rooms[p.Namespace]
+	sum := b.used[p.Namespace]
 	sum.webhooks += need.webhooks
 	sum.conditions += need.conditions
 	sum.bytes += need.bytes
@@ -63,16 +63,16 @@ func (b *builder) reserve(p *policy.Program, need room) error {
 		have, most int
 		what       string
 	}{
-		{sum.webhooks, maxRoomWebhooks, "webhooks"}, {sum.conditions, maxRoomConditions, "match conditions"},
-		{sum.bytes, maxRoomBytes, "bytes of rules, selectors and match conditions"},
+		{sum.webhooks, maxQuotaWebhooks, "webhooks"}, {sum.conditions, maxQuotaConditions, "match conditions"},
+		{sum.bytes, maxQuotaBytes, "bytes of rules, selectors and match conditions"},
 	} {
 		if limit.have > limit.most {
 			return fmt.Errorf("the webhook of the policy is not written: the policies of the namespace %s may have %d %s together", p.Namespace, limit.most, limit.what)
 		}
 	}
-	if b.rooms == nil {
-		b.rooms = map[string]room{}
+	if b.used == nil {
+		b.used = map[string]quota{}
 	}
-	b.rooms[p.Namespace] = sum
+	b.used[p.Namespace] = sum
 	return nil
 }
