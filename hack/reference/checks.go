@@ -141,7 +141,9 @@ func (r *reader) statements(list []ast.Stmt) {
 		}
 		for _, next := range list[i+1:] {
 			name, args := method(next)
-			if name == "Hint" && len(args) > 0 {
+			if name == "Plain" && len(args) > 0 {
+				m.text = r.text(args[0], args[1:])
+			} else if name == "Hint" && len(args) > 0 {
 				m.hint = r.text(args[0], args[1:])
 			} else if code, ok := codeOf(args); ok && name == "Code" {
 				m.code = r.codes[strings.ToLower(code)]

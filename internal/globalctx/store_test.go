@@ -49,7 +49,7 @@ func TestCall(t *testing.T) {
 		var down atomic.Bool
 		var failures []string
 		var changed atomic.Int32
-		s := New(ctx, Options{
+		s := started(ctx, Options{
 			API: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 				n := calls.Add(1)
 				if down.Load() {
@@ -129,7 +129,7 @@ func TestCall(t *testing.T) {
 func TestServiceAndPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		s := New(ctx, Options{
+		s := started(ctx, Options{
 			Services: world.Services(func(_ context.Context, r world.ServiceRequest) (any, error) {
 				if r.URL == "https://panic" {
 					panic("a bug")
@@ -162,7 +162,7 @@ func TestServiceAndPanic(t *testing.T) {
 func TestEntryBeforeItsFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		s := New(ctx, Options{
+		s := started(ctx, Options{
 			API: world.API(func(ctx context.Context, _ world.APIRequest) (any, error) {
 				time.Sleep(5 * time.Second)
 				return "data", nil
@@ -195,7 +195,7 @@ func TestLimitOfEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var failed []string
-		s := New(ctx, Options{
+		s := started(ctx, Options{
 			API:        world.API(func(context.Context, world.APIRequest) (any, error) { return "data", nil }),
 			MaxEntries: 1, Now: time.Now,
 			Failed: func(e *globalentry.Entry, err error) { failed = append(failed, err.Error()) },
@@ -229,7 +229,7 @@ func TestRetriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		up := time.Now().Add(20 * time.Minute)
-		s := New(ctx, Options{
+		s := started(ctx, Options{
 			API: world.API(func(context.Context, world.APIRequest) (any, error) {
 				if time.Now().Before(up) {
 					return nil, errors.New("down")
@@ -254,4 +254,11 @@ func TestRetriesAreBounded(t *testing.T) {
 		stop()
 		synctest.Wait()
 	})
+}
+
+// started returns a Store that runs until ctx is done.
+func started(ctx context.Context, o Options) *Store {
+	s := New(o)
+	go func() { _ = s.Start(ctx, func(string) {})() }()
+	return s
 }

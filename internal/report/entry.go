@@ -132,10 +132,10 @@ func (e *Entry) ReportProperties() map[string]string {
 	}
 	out["process"] = "admission review"
 	switch {
-	case e.Program.Settings.Background:
-		out["process"] = "background scan"
 	case e.Rule != nil && e.Rule.Stage == policy.StageDelete:
 		out["process"] = "" // such results come from a schedule
+	case e.Program.Settings.Background:
+		out["process"] = "background scan"
 	}
 	if len(e.Exceptions) > 0 {
 		names := make([]string, len(e.Exceptions))

@@ -129,7 +129,7 @@ func (w *Writer) forgetVersion(st *state) {
 // again requests another evaluation of the resource.
 func (w *Writer) again(uid string, st *state) {
 	if st.kind != "" {
-		w.o.Again(st.groupKind(), st.namespace, st.name, uid)
+		w.o.Again(st.groupKind(), uid)
 	}
 }
 

@@ -67,7 +67,7 @@ func (o *options) writeStatic(cmd *cobra.Command) error {
 		}
 	}
 	var passed load.PassedBy
-	diags = passed.Templates(diags)
+	diags = passed.Files(diags)
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		switch {
@@ -130,10 +130,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 			w.complete = false
 			continue
 		}
-		made := []map[string]any{rule.Policy}
-		if rule.Override != nil {
-			made = append(made, rule.Override)
-		}
+		made := append([]map[string]any{rule.Policy}, rule.More...)
 		var static vapgen.Static
 		for _, m := range made {
 			one := vapgen.StaticOf(m, nil)
@@ -225,7 +222,7 @@ func (w *staticWriter) compare(ctx context.Context, where string, original map[s
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	p, stage := w.prover, stageOf(program)
-	sampler := newSampler(p, original, without, append([]*policy.Program{program}, static...)...)
+	sampler := newSampler(p, original, convert.Rule{Uncovered: without}, program, static)
 	if len(sampler.kinds) == 0 {
 		sampler.kinds = kindsOf(p.known, program)
 	}
@@ -253,17 +250,13 @@ func (w *staticWriter) compare(ctx context.Context, where string, original map[s
 		for j := range all {
 			a := &all[j]
 			t.tried[a.what]++
-			before, err := p.verdict(ctx, program, a, stage)
+			before, err := p.verdict(ctx, []*policy.Program{program}, a, stage)
 			if err != nil {
 				return err
 			}
-			var after verdict
-			for _, s := range static {
-				also, err := p.verdict(ctx, s, a, stage)
-				if err != nil {
-					return err
-				}
-				after = after.or(also)
+			after, err := p.verdict(ctx, static, a, stage)
+			if err != nil {
+				return err
 			}
 			if j == 0 && !before.violated {
 				t.older[fmt.Sprint(o["kind"])] = o

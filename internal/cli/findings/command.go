@@ -82,7 +82,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	kinds = kinds.At(server)
 	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
 	passed := load.PassedBy{Named: true}
-	diags.Add(passed.Templates(more)...)
+	diags.Add(passed.Files(more)...)
 	for i := range diags {
 		if diags[i].Code == diag.HelmTemplate { // it has a name of its own: hooks name all files of a commit
 			diags[i].Severity = diag.Warning
@@ -177,7 +177,7 @@ func (o *options) print(out io.Writer, findings []lint.Finding, summary string) 
 		for i, f := range findings {
 			list[i] = map[string]any{
 				"check": f.Check.Name, "code": f.Code(), "severity": f.Severity.String(), "file": f.Pos.File, "line": int64(f.Pos.Line),
-				"path": f.Path, "message": f.Summary, "hint": f.Hint,
+				"path": f.Path, "message": f.Text(), "hint": f.Hint,
 			}
 		}
 		fmt.Fprintln(w, terminal.Indented(value.JSON(list)))

@@ -95,7 +95,7 @@ func policiesFor(families *compile.Registry, paths []string, o source.Options, t
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
 	set := PolicySet{objects: map[*policy.Program]compile.Object{}}
-	set.Diags = set.Passed.Templates(diags)
+	set.Diags = set.Passed.Files(diags)
 	companions := compile.Companions{Registry: families}
 	var policies []compile.Object
 	var ids []policy.ID
