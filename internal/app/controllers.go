@@ -55,15 +55,12 @@ func (p *admitting) rows() []controller.Row {
 		p.observing.Metrics.Exceptions(func() map[string]int {
 			return status.ExceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending()))
 		})
-		rows = append(rows, status.ExceptionsEnding(p.catalog, p.exceptions.Pending, p.events))
+		rows = append(rows, status.ExceptionsEnding(p.catalog, p.exceptions.Pending, p.events), p.used.Row())
 		if f.Approval {
 			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
 		}
 	}
-	if p.sending != nil {
-		rows = append(rows, p.sending.Row())
-	}
-	return slices.Concat(rows, p.common(), p.renewal, p.certs.Renew())
+	return slices.Concat(rows, p.common(), p.sending.Rows(), p.renewal, p.certs.Renew())
 }
 
 // rows are the rows of the background controller: the work of generate and mutate-existing rules.
@@ -72,11 +69,12 @@ func (c *background) rows() []controller.Row {
 		forgotten(c.catalog, c.observing),
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
 		{Name: execute.WorkerName, Owner: controller.Inside(c.ring), Sources: on(c.requests), Reconcile: c.worker.Reconcile, Workers: c.flags.background.workers},
+		{Name: "executed-work-record", Owner: controller.Inside(c.ring), Sources: on(&c.worker.Executed.Changed), Reconcile: one(c.worker.Executed.Reconcile)},
 		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
-		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog), Reconcile: one(c.follower.Once)},
-		c.sending.Row(), c.standby, c.exceeded.Row(),
+		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog, c.kindsDefined), Reconcile: one(c.follower.Once)},
+		c.standby, c.exceeded.Row(),
 	}
-	return slices.Concat(rows, c.record.Rows(c.follower, c.catalog), c.common())
+	return slices.Concat(rows, c.record.Rows(c.follower, c.catalog), c.sending.Rows(), c.common())
 }
 
 // rows are the rows of the reports controller: scans, reports, and with them the dashboard and the store of decisions.
@@ -91,6 +89,9 @@ func (c *reporting) rows() []controller.Row {
 			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(scan.WriteOmissions(c.scanner, c.policies, c.manager.GetClient()))})
 	} else if c.consumer != nil {
 		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.merging.Prune(c.writer))})
+	}
+	if c.exempt != nil {
+		rows = append(rows, c.exempt.Row())
 	}
 	if c.consumer != nil {
 		rows = append(rows, c.consumer.Row())

@@ -116,7 +116,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 		} else if len(bindings) > 0 {
 			original = whole[0]
 		}
-		return nil, w.compare(ctx, label(object), object.Value, original, nil, static.Objects)
+		return nil, w.compare(ctx, label(object), object.Value, original, convert.Rule{}, static.Objects)
 	}
 	rules, diags := convert.Policy(object.Value, schemas(w.prover.known))
 	for i, rule := range rules {
@@ -146,7 +146,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 		if mistakes.HasErrors() {
 			return mistakes, nil
 		}
-		if err := w.compare(ctx, where, whole, program, rule.Uncovered, static.Objects); err != nil {
+		if err := w.compare(ctx, where, whole, program, rule, static.Objects); err != nil {
 			return nil, err
 		}
 	}
@@ -215,14 +215,21 @@ func (w *staticWriter) write() error {
 	return os.WriteFile(filepath.Join(w.dir, "admission.yaml"), []byte(vapgen.StaticConfiguration(w.dir)), 0o600)
 }
 
-// compare evaluates a policy, and the policies of the API server in its place, on sample requests, and reports the differences.
-func (w *staticWriter) compare(ctx context.Context, where string, original map[string]any, program *policy.Program, without []string, objects []map[string]any) error {
+// compare evaluates a policy, and the policies of the API server in its place, on sample requests, and reports the differences. rule is the conversion
+// of a classic rule.
+func (w *staticWriter) compare(ctx context.Context, where string, original map[string]any, program *policy.Program, rule convert.Rule, objects []map[string]any) error {
 	static, err := staticPrograms(objects)
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	p, stage := w.prover, stageOf(program)
-	sampler := newSampler(p, original, convert.Rule{Uncovered: without}, program, static)
+	reading := static
+	if rule.Policy != nil { // the fields of Pod Security are in the converted policy only
+		if one, mistakes := compiled(rule.Policy); !mistakes.HasErrors() {
+			reading = append(slices.Clip(static), one)
+		}
+	}
+	sampler := newSampler(p, original, rule, program, reading)
 	if len(sampler.kinds) == 0 {
 		sampler.kinds = kindsOf(p.known, program)
 	}
@@ -241,6 +248,10 @@ func (w *staticWriter) compare(ctx context.Context, where string, original map[s
 		t.users = requesters(original)
 	}
 	admit := func(o map[string]any) (map[string]any, error) { return o, nil }
+	existing := allowsExisting(program)
+	if existing {
+		fmt.Fprintf(w.report, "%s: the API server also refuses updates of objects that violated it before; Ephor admits them\n", where)
+	}
 	matched, different := 0, 0
 	for i, o := range given {
 		all, err := t.of(i, o, admit)
@@ -249,6 +260,15 @@ func (w *staticWriter) compare(ctx context.Context, where string, original map[s
 		}
 		for j := range all {
 			a := &all[j]
+			if existing && a.old != nil {
+				old, err := p.verdict(ctx, []*policy.Program{program}, &attempt{operation: policy.Create, subresource: a.subresource, parent: a.parent, object: a.old}, stage)
+				if err != nil {
+					return err
+				}
+				if old.violated {
+					continue
+				}
+			}
 			t.tried[a.what]++
 			before, err := p.verdict(ctx, []*policy.Program{program}, a, stage)
 			if err != nil {
