@@ -20,7 +20,6 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		return response{allowed: true}, nil
 	}
 	spent := newBudget()
-	defer budgets.Put(spent)
 	if req.Object == nil || req.Operation == policy.Delete {
 		return response{allowed: true, warnings: s.deferWork(ctx, req, selections, row, spent)}, nil
 	}

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"ephor.invalid/ephor/internal/budget"
@@ -75,12 +74,9 @@ func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 	return out
 }
 
-// budgets are reused, to avoid garbage for each request.
-var budgets = sync.Pool{New: func() any { return new(budget.Request) }}
-
-// newBudget returns the budget of all policies for the answer to one request. The caller returns it with budgets.Put.
+// newBudget returns the budget of all policies for the answer to one request.
 func newBudget() *budget.Request {
-	b := budgets.Get().(*budget.Request)
+	b := &budget.Request{}
 	b.Reset()
 	return b
 }

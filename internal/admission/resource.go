@@ -17,7 +17,6 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	}
 	selections := row.policies.For(req, row.Route)
 	spent := newBudget()
-	defer budgets.Put(spent)
 	evaluating := row.Stages &^ deferredStages
 	plan := planOf(selections, evaluating)
 	decision := policy.Decision{Allowed: true}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"ephor.invalid/ephor/internal/budget"
@@ -50,8 +49,7 @@ type Input struct {
 // done: rules that were not evaluated by then have status error.
 func Eval(ctx context.Context, in Input) policy.Outcome {
 	out := policy.Outcome{Request: in.Request, FailurePolicy: policy.Ignore}
-	run := runs.Get().(*runner)
-	defer runs.Put(run)
+	run := &runner{}
 	run.ctx, run.in, run.req = ctx, in, in.Request
 	run.rules = 0
 	if run.spent = in.Spent; run.spent == nil {
@@ -67,9 +65,6 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	}
 	out.Object, out.ExceptionErrors = run.req.Object, run.exceptions
 	settle(&out, in.Before)
-	run.ctx, run.in, run.req, run.metered, run.spent, run.account = nil, Input{}, nil, nil, nil, budget.Account{}
-	run.entered, run.world, run.call, run.exceptions = false, world.World{}, nil, nil
-	run.looked, run.chain, run.chainErr = false, nil, nil
 	return out
 }
 
@@ -101,8 +96,6 @@ type runner struct {
 	chain    []map[string]any
 	chainErr error
 }
-
-var runs = sync.Pool{New: func() any { return new(runner) }}
 
 // program runs the rules of one Program, in order.
 func (r *runner) program(out *policy.Outcome, s *policy.Selection) {

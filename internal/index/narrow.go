@@ -2,7 +2,6 @@ package index
 
 import (
 	"slices"
-	"sync"
 
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/wildcard"
@@ -120,8 +119,6 @@ func holds(r *policy.Restriction, f *policy.Facts) bool {
 	return ok || err != nil
 }
 
-var refLists = sync.Pool{New: func() any { l := make([]ref, 0, 16); return &l }}
-
 // lookup returns base unchanged if no restricted rule matches, which is the common case and does not allocate.
 func (v *view) lookup(r *policy.Request) []policy.Selection {
 	if v.byName == nil && v.byNamespace == nil && v.byLabel == nil && v.filtered == nil {
@@ -133,8 +130,7 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 	}
 	objectNamespace := r.ObjectNamespace()
 
-	list := refLists.Get().(*[]ref)
-	hits := (*list)[:0]
+	var hits []ref
 	visit := func(cs []*candidate) {
 		for _, c := range cs {
 			if c.fits(&f, objectNamespace) {
@@ -165,9 +161,6 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 	if len(hits) > 0 {
 		out = v.merge(hits)
 	}
-	clear(hits)
-	*list = hits[:0]
-	refLists.Put(list)
 	return out
 }
 
