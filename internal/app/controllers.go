@@ -55,7 +55,7 @@ func (p *admitting) rows() []controller.Row {
 		p.observing.Metrics.Exceptions(func() map[string]int {
 			return status.ExceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending()))
 		})
-		rows = append(rows, status.ExceptionsEnding(p.catalog, p.exceptions.Pending, p.events))
+		rows = append(rows, status.ExceptionsEnding(p.catalog, p.exceptions.Pending, p.events), p.used.Row())
 		if f.Approval {
 			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
 		}
@@ -72,8 +72,9 @@ func (c *background) rows() []controller.Row {
 		forgotten(c.catalog, c.observing),
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
 		{Name: execute.WorkerName, Owner: controller.Inside(c.ring), Sources: on(c.requests), Reconcile: c.worker.Reconcile, Workers: c.flags.background.workers},
+		{Name: "executed-work-record", Owner: controller.Inside(c.ring), Sources: on(&c.worker.Executed.Changed), Reconcile: one(c.worker.Executed.Reconcile)},
 		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
-		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog), Reconcile: one(c.follower.Once)},
+		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog, c.kindsDefined), Reconcile: one(c.follower.Once)},
 		c.sending.Row(), c.standby, c.exceeded.Row(),
 	}
 	return slices.Concat(rows, c.record.Rows(c.follower, c.catalog), c.common())
@@ -91,6 +92,9 @@ func (c *reporting) rows() []controller.Row {
 			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(scan.WriteOmissions(c.scanner, c.policies, c.manager.GetClient()))})
 	} else if c.consumer != nil {
 		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.merging.Prune(c.writer))})
+	}
+	if c.exempt != nil {
+		rows = append(rows, c.exempt.Row())
 	}
 	if c.consumer != nil {
 		rows = append(rows, c.consumer.Row())

@@ -64,6 +64,15 @@ func TestSources(t *testing.T) {
 	global = map[string]any{"x": int64(2)}
 	changed("data", true)
 	changed("the same data", false)
+	before := global
+	for name, change := range map[string]func(){"data": func() { global = map[string]any{"x": int64(3)} }, "an object": func() { objects["a"] = "3" }} {
+		change()
+		_, _ = w.Globals(t.Context(), "g")
+		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", "a")
+		global, objects["a"] = before, "2"
+		changed(name+" that changed and changed back, and was looked up meanwhile", true)
+		changed("nothing since", false)
+	}
 	for i := range maxSources {
 		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", fmt.Sprint("none", i))
 	}
