@@ -149,7 +149,7 @@ func createsOn(c *devcluster.Cluster, who string, pid int) (created, error) {
 		return created{}, err
 	}
 	config := rest.CopyConfig(c.Config)
-	config.QPS = -1
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return created{}, err
