@@ -38,8 +38,8 @@ func TestRecords(t *testing.T) {
 // configured is a world with one ConfigMap.
 type configured struct{}
 
-func (configured) Get(_ context.Context, _, _, _, name string) (map[string]any, error) {
-	return map[string]any{"data": map[string]any{"list": `["a"]`}, "metadata": map[string]any{"name": name}}, nil
+func (configured) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	return map[string]any{"data": map[string]any{"list": `["a"]`}, "metadata": map[string]any{"name": r.Name}}, nil
 }
 
 // Lookups of rules before and after the answer are on the tape of the request, if recording is enabled, with the labels of the namespace.
@@ -59,7 +59,7 @@ spec:
     validate: {message: m, deny: {conditions: {any: [{key: z, operator: AnyIn, value: "{{ x.data.list }}"}]}}}`
 	}
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": {"tier": "one"}}}, nil, policyOf("before", "Enforce"), policyOf("after", "Audit"))
-	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Objects: configured{}} })
+	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Objects: configured{}.Get} })
 	for _, lookups := range []bool{true, false} {
 		got := make(chan decision.Review, 1)
 		srv.Record, srv.Lookups = func(r decision.Review) { got <- r }, lookups

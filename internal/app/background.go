@@ -64,7 +64,9 @@ func runBackground(ctx context.Context, f *flags, e env, b *base) error {
 	defer work.LeavePending(b.cfg, e.namespace, b.log)
 	return p.run(ctx, backgroundLease, controller.Process{
 		Build: c.build, Fill: c.watch, Rows: func(context.Context) ([]controller.Row, error) { return c.rows(), nil },
-		Last: []func(context.Context){func(ctx context.Context) { c.sending.Run(ctx) }, func(ctx context.Context) { c.record.End(ctx) }},
+		Last: []func(context.Context){
+			func(ctx context.Context) { c.sending.Run(ctx) }, func(ctx context.Context) { c.record.End(ctx) }, func(ctx context.Context) { c.worker.Executed.End(ctx) },
+		},
 	})
 }
 

@@ -72,8 +72,9 @@ func (c *background) rows() []controller.Row {
 		forgotten(c.catalog, c.observing),
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
 		{Name: execute.WorkerName, Owner: controller.Inside(c.ring), Sources: on(c.requests), Reconcile: c.worker.Reconcile, Workers: c.flags.background.workers},
+		{Name: "executed-work-record", Owner: controller.Inside(c.ring), Sources: on(&c.worker.Executed.Changed), Reconcile: one(c.worker.Executed.Reconcile)},
 		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
-		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog), Reconcile: one(c.follower.Once)},
+		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog, c.kindsDefined), Reconcile: one(c.follower.Once)},
 		c.sending.Row(), c.standby, c.exceeded.Row(),
 	}
 	return slices.Concat(rows, c.record.Rows(c.follower, c.catalog), c.common())

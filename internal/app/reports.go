@@ -219,5 +219,12 @@ func (c *reporting) watch(ctx context.Context) error {
 		Kinds: kinds, Catalog: c.catalog, Accept: scan.Reported, Compile: family.Options{Types: knownTypes, Existing: true}, Server: c.base.servers.Version, Log: c.log,
 	})
 	c.base.servers.Changed(func(kubeversion.Minor) { natives.Recompile() })
+	static, err := c.flags.reports.natives.FromFiles()
+	if err != nil {
+		return err
+	}
+	for _, u := range static {
+		natives.Add(u)
+	}
 	return c.fill(ctx, scan.Namespaces(c.scanner), c.scanner.Replan, c.policies.Watches(), natives.Watches()...)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -265,5 +264,3 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(text)
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

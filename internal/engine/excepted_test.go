@@ -18,16 +18,16 @@ type chain struct {
 	fail bool
 }
 
-func (c *chain) Get(_ context.Context, _, kind, _, name string) (map[string]any, error) {
+func (c *chain) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
 	c.gets++
 	if c.fail {
 		return nil, errors.New("no answer")
 	}
-	m := map[string]any{"name": name, "uid": name}
-	if kind == "ReplicaSet" {
+	m := map[string]any{"name": r.Name, "uid": r.Name}
+	if r.Kind.Kind == "ReplicaSet" {
 		m["ownerReferences"] = []any{map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web", "controller": true}}
 	}
-	return map[string]any{"apiVersion": "apps/v1", "kind": kind, "metadata": m, "spec": map[string]any{"template": map[string]any{"spec": map[string]any{"hostPID": true}}}}, nil
+	return map[string]any{"apiVersion": "apps/v1", "kind": r.Kind.Kind, "metadata": m, "spec": map[string]any{"template": map[string]any{"spec": map[string]any{"hostPID": true}}}}, nil
 }
 
 // Controllers are looked up only after a failure, only for exceptions that cover workloads, and once for all rules.
@@ -71,7 +71,7 @@ func TestControllersAreLookedUpAfterAFailure(t *testing.T) {
 		objects := &chain{fail: c.fail}
 		s := program(made("a"), made("b"))
 		out := Eval(t.Context(), Input{Selections: []policy.Selection{s}, Request: req, Stages: policy.StageValidate, Root: world.RootFunc(func(world.Reach) world.World {
-			return world.World{Objects: objects}
+			return world.World{Objects: objects.Get}
 		})})
 		if got := statuses(out); got != c.want || objects.gets != c.gets {
 			t.Errorf("%s: %s with %d lookups, want %s with %d", c.what, got, objects.gets, c.want, c.gets)

@@ -78,12 +78,12 @@ func (r *repeated) once(ctx context.Context) (v any, err error) {
 	}()
 	switch {
 	case r.call.API != nil && r.api != nil:
-		if v, err = r.api.Call(ctx, *r.call.API); err != nil {
+		if v, err = r.api(ctx, *r.call.API); err != nil {
 			err = fmt.Errorf("failed to %s resource with raw url: %s: %w", r.call.API.Method, r.call.API.Path, err)
 		}
 		return v, err
 	case r.call.Service != nil && r.services != nil:
-		if v, err = r.services.Call(ctx, *r.call.Service); err != nil {
+		if v, err = r.services(ctx, *r.call.Service); err != nil {
 			err = fmt.Errorf("failed to call %s: %w", r.call.Service.URL, err)
 		}
 		return v, err

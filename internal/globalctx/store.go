@@ -49,8 +49,6 @@ type Store struct {
 	entries map[string]*kept
 }
 
-var _ world.Globals = (*Store)(nil)
-
 // kept is an entry with the source of its data.
 type kept struct {
 	entry *globalentry.Entry
@@ -196,9 +194,10 @@ func (s *Store) start(k *kept) {
 	k.from = repeatCall(s, e.Call, p)
 }
 
-// Global implements world.Globals. Names of entries and of projections may both contain dots: an entry with the whole name wins,
+// Global is world.Globals. Names of entries and of projections may both contain dots: an entry with the whole name wins,
 // otherwise the shortest name that an entry has.
-func (s *Store) Global(ctx context.Context, name string) (any, error) {
+func (s *Store) Global(ctx context.Context, asked world.GlobalRequest) (any, error) {
+	name := string(asked)
 	k, projection := s.find(name)
 	if k == nil {
 		entry, _, _ := strings.Cut(name, ".")
@@ -210,7 +209,7 @@ func (s *Store) Global(ctx context.Context, name string) (any, error) {
 	return k.from.data().read(ctx, k.entry, projection)
 }
 
-// OfSecrets implements world.GlobalSecrets.
+// OfSecrets reports whether the entry holds Secrets. A name with a projection stands for its entry.
 func (s *Store) OfSecrets(name string) bool {
 	k, _ := s.find(name)
 	return k != nil && k.entry.OfSecrets()

@@ -31,7 +31,7 @@ func entry(t *testing.T, name, spec string) *globalentry.Entry {
 
 // read returns the data for a policy, or the error.
 func read(s *Store, name string) string {
-	v, err := s.Global(context.Background(), name)
+	v, err := s.Global(context.Background(), world.GlobalRequest(name))
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -50,7 +50,7 @@ func TestCall(t *testing.T) {
 		var failures []string
 		var changed atomic.Int32
 		s := started(ctx, Options{
-			API: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+			API: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 				n := calls.Add(1)
 				if down.Load() {
 					return nil, errors.New("permission denied: no")
@@ -130,7 +130,7 @@ func TestServiceAndPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		s := started(ctx, Options{
-			Services: world.ServicesFunc(func(_ context.Context, r world.ServiceRequest) (any, error) {
+			Services: world.Services(func(_ context.Context, r world.ServiceRequest) (any, error) {
 				if r.URL == "https://panic" {
 					panic("a bug")
 				}
@@ -163,7 +163,7 @@ func TestEntryBeforeItsFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		s := started(ctx, Options{
-			API: world.APIFunc(func(ctx context.Context, _ world.APIRequest) (any, error) {
+			API: world.API(func(ctx context.Context, _ world.APIRequest) (any, error) {
 				time.Sleep(5 * time.Second)
 				return "data", nil
 			}),
@@ -196,7 +196,7 @@ func TestLimitOfEntries(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var failed []string
 		s := started(ctx, Options{
-			API:        world.APIFunc(func(context.Context, world.APIRequest) (any, error) { return "data", nil }),
+			API:        world.API(func(context.Context, world.APIRequest) (any, error) { return "data", nil }),
 			MaxEntries: 1, Now: time.Now,
 			Failed: func(e *globalentry.Entry, err error) { failed = append(failed, err.Error()) },
 		})
@@ -230,7 +230,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		up := time.Now().Add(20 * time.Minute)
 		s := started(ctx, Options{
-			API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
+			API: world.API(func(context.Context, world.APIRequest) (any, error) {
 				if time.Now().Before(up) {
 					return nil, errors.New("down")
 				}

@@ -3,7 +3,6 @@ package lookups
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/flagset"
 )
 
@@ -92,7 +92,7 @@ func (f *CallFlags) token(context.Context) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxToken))
+	b, err := bounded.Read(file, maxToken)
 	if err != nil {
 		return "", err
 	}

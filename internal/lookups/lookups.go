@@ -37,14 +37,15 @@ func (o Options) Open() (world.Root, *globals.Globals, []controller.Row, error) 
 	var rows []controller.Row
 	reader := o.Manager.GetAPIReader()
 	l := live.Options{
-		Config: o.Config, Reader: reader, Creator: o.Rights, Labels: o.Cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: o.Cluster},
+		Config: o.Config, Reader: reader, Creator: o.Rights, Labels: o.Cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: o.Cluster}.World(),
 		Calls: o.Calls.limits(), Services: o.Calls.services(), NamespacedHTTP: o.Calls.Namespaced, Seals: o.Seals,
-		Globals: func(r *live.Root) (_ world.Globals, err error) {
+		Globals: func(r *live.Root) (err error) {
 			if entries, err = globals.New(o.Config, o.Globals, r.API, r.Services, o.Events, o.Telemetry.Log); err != nil {
-				return nil, err
+				return err
 			}
 			rows = append(rows, entries.Data())
-			return entries.Store, nil
+			r.Globals, r.GlobalOfSecrets = entries.Store.Global, entries.Store.OfSecrets
+			return nil
 		},
 	}
 	if o.Registry != nil {

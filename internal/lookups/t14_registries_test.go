@@ -73,7 +73,7 @@ func TestT14RegistriesOfNamespacedPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 		asked.Store(0)
-		_, err = (&live.Root{Images: images}).For(c.reach).Images.Image(t.Context(), world.ImageRequest{Reference: host + c.image})
+		_, err = (&live.Root{Images: images.Lookups()}).For(c.reach).Images.Image(t.Context(), world.ImageRequest{Reference: host + c.image})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.want)
 		}

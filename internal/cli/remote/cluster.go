@@ -63,11 +63,12 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 		return nil, err
 	}
 	o := live.Options{
-		Config: config, Reader: reader, Creator: reader, Labels: c.NamespaceLabels, Kinds: servedKinds{c.Kinds},
+		Config: config, Reader: reader, Creator: reader, Labels: c.NamespaceLabels, Kinds: c.Kinds.lookups(),
 		Services:   apicall.ServiceOptions{Block: apicall.DefaultBlocklist},
 		Signatures: c.signatures,
-		Globals: func(r *live.Root) (world.Globals, error) {
-			return &globals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}, nil
+		Globals: func(r *live.Root) error {
+			r.Globals = (&globals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}).read
+			return nil
 		},
 	}
 	if registries {

@@ -25,7 +25,7 @@ func (r recorded) Record(e event.Event) { r <- e }
 
 func TestGlobalsFollowEvents(t *testing.T) {
 	calls := make(chan string, 10)
-	api := world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+	api := world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 		calls <- r.Path.String()
 		return r.Path.String(), nil
 	})

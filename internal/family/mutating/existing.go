@@ -14,6 +14,7 @@ import (
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // existing changes existing resources: for a trigger, or without a trigger after a change of the policy.
@@ -51,7 +52,8 @@ func (b *builder) existing() {
 	b.diags.Add(c.Diags...)
 	r := v.subject.NewRule(c)
 	r.Kind, r.OnError, r.Object, r.Stage = RuleKind, policy.ErrorByOwn, nil, policy.StageMutateExisting
-	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground, r.ReportsTargets = true, x.expression == nil, !x.work.SkipBackground, true
+	r.OnPolicyChange = !b.onlyAsked
+	r.WithoutTrigger, r.OnBackground, r.ReportsTargets = x.expression == nil, !x.work.SkipBackground, true
 	r.OldContent = b.oldContent(r)
 	r.Match, r.Eval = x.match(r.Match), x.eval
 	if r.Foreseen = x.grants(b.program); b.program.Namespace != "" {
@@ -283,10 +285,10 @@ func requestFor(c *policy.Call, operation policy.Operation, object map[string]an
 		Conf: c.Request.Conf,
 	}
 	r.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
-		if r.Namespace == "" || c.World.Namespaces == nil {
+		if r.Namespace == "" || c.World.Namespaces.Labels == nil {
 			return nil, nil
 		}
-		return c.World.Namespaces.Labels(ctx, r.Namespace)
+		return c.World.Namespaces.Labels(ctx, world.NamespaceRequest(r.Namespace))
 	}
 	return r
 }
