@@ -166,7 +166,7 @@ func TestT8FurtherEvaluationsAreCharged(t *testing.T) {
 		s.Program.Namespace = c.policy
 		out := Eval(t.Context(), Input{
 			Selections: []policy.Selection{s}, Request: req, Stages: policy.StageValidate,
-			Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: &chain{}} }),
+			Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: (&chain{}).Get} }),
 			Pace: func(p *policy.Program) budget.Pacer { return purse{steps: steps, of: "policy " + p.Namespace} },
 			PaceException: func(e *policy.Exception, _ *policy.Request) budget.Pacer {
 				if e.Namespace == "admin" {
