@@ -165,7 +165,9 @@ func TestFromRefusalToApproval(t *testing.T) {
 		return nil
 	})
 
-	// The use is in the status.
+	// The use is in the status; dry runs are none.
+	cluster.Must(t, "", "create", "configmap", "flux", "-n", "default")
+	t.Cleanup(func() { _, _ = cluster.Try(t, "", "delete", "configmap", "flux", "-n", "default") })
 	suite.Until(t, "the status has the use", func() error {
 		if out := cluster.Must(t, "", "get", "policyexceptions.kyverno.io", "flux", "-n", "default", "-o", "jsonpath={.status.use.rules} {.status.approval.by}"); !strings.HasPrefix(out, `["require-team/team"]`) {
 			return errors.New(out)
