@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func inForce(ctx context.Context, address string) error {
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err == nil && !strings.Contains(string(text), fmt.Sprintf(`ephor_policy_exceptions{state="in_force"} %d`, exceptionsInAll)) {
+	if err == nil && !regexp.MustCompile(fmt.Sprintf(`(?m)^ephor_policy_exceptions\{.*state="in_force".* %d$`, exceptionsInAll)).Match(text) {
 		err = errors.New("not all of them are counted")
 	}
 	return err
