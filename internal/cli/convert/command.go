@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -104,14 +105,17 @@ func (o *options) run(cmd *cobra.Command) error {
 	p := prover{given: given, known: known, samples: o.samples, seed: o.seed}
 	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
 	complete, written, policies := true, 0, 0
-	print := func(objects []map[string]any) error {
-		for _, one := range objects {
+	print := func(objects []map[string]any, comments []string) error {
+		for i, one := range objects {
 			text, err := yaml.Marshal(one)
 			if err != nil {
 				return err
 			}
 			if written++; written > 1 {
 				fmt.Fprintln(out, "---")
+			}
+			if i == 0 && len(comments) > 0 {
+				fmt.Fprintln(out, strings.Join(comments, "\n"))
 			}
 			if _, err := out.Write(text); err != nil {
 				return err
@@ -140,7 +144,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		rules, found := convert.Policy(object.Value, schemas(known))
 		diags.Add(found...)
 		policies++
-		converted := map[int][]map[string]any{}
+		converted, said := map[int][]map[string]any{}, commentsOf(object, len(rules))
 		for i, rule := range rules {
 			where := object.Kind() + " " + object.Name()
 			if convert.HasRules(apiVersion, object.Kind()) {
@@ -164,7 +168,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			if err != nil {
 				return err
 			}
-			if err := print(printed); err != nil {
+			if err := print(printed, said.of(i)); err != nil {
 				return err
 			}
 			converted[i] = made
@@ -188,7 +192,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		remarks(report, x.Pos, x.Kind()+" "+x.Name()+" cannot be converted", reasons)
 		complete = complete && made != nil
 		if made != nil {
-			if err := print([]map[string]any{made}); err != nil {
+			if err := print([]map[string]any{made}, commentsOf(x, 0).head); err != nil {
 				return err
 			}
 		}

@@ -79,7 +79,7 @@ func TestCompareEffects(t *testing.T) {
 	for file, change := range map[string]struct{ from, to string }{
 		"mutate-merge.yaml":         {"'IfNotPresent'", "'Never'"},
 		"mutate-existing.yaml":      {"== 'follower'", "!= 'none'"},
-		"mutate-existing-name.yaml": {"e.metadata.name == object.metadata.name", "e.metadata.name != object.metadata.name"},
+		"mutate-existing-name.yaml": {"target.metadata.name == object.metadata.name", "target.metadata.name != object.metadata.name"},
 		"generate-data.yaml":        {"default-deny", "default-allow"},
 		"cleanup.yaml":              {"24h", "1h"},
 		"images-keys.yaml":          {"attestors.attestor6", "attestors.attestor5"},
@@ -125,8 +125,8 @@ func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"the same":  {"object", "object", " 0 different"},
 		"less":      {"object.spec.initContainers", "object.spec.ephemeralContainers", "the classic rule gives fail"},
-		"more":      {"has(object.spec.containers) &&", "has(object.spec.containers) && object.metadata.name == 'x' &&", "the CEL policy gives fail"},
-		"a mistake": {"has(object.spec.containers)", "has(object.spec.containers", "the converted policy is invalid"},
+		"more":      {"object.spec.containers.all", "object.metadata.name == 'x' && object.spec.containers.all", "the CEL policy gives fail"},
+		"a mistake": {"object.spec.containers.all(", "object.spec.containers.all((", "the converted policy is invalid"},
 	} {
 		expression := validation["expression"].(string)
 		if !strings.Contains(expression, c.from) {

@@ -100,7 +100,7 @@ type converter struct {
 	index   int
 	trail   trail // the path to the current part of a pattern
 	path    string
-	loops   int
+	loops   map[string]int // how often each name of a variable of a loop occurs
 	// tolerant: the rule admits updates of objects that violated it before.
 	tolerant bool
 	// elsewhere is the condition that the action of violations is not that of the policy, because of the namespace; zero for never.
@@ -157,15 +157,6 @@ func (c *converter) note(path, text, hint string) {
 
 // inPods reports whether the patches are about Pods, in pod controllers too.
 func (c *converter) inPods() bool { return c.changed.text == "variables.pod" }
-
-// variable returns a new name for the element of a loop.
-func (c *converter) variable() string {
-	c.loops++
-	if c.loops == 1 {
-		return "e"
-	}
-	return "e" + strconv.Itoa(c.loops)
-}
 
 // rule returns the policy of a rule.
 func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
@@ -375,7 +366,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		around, placed, x := c.element, c.elementPlace, c.variable()
+		around, placed, x := c.element, c.elementPlace, c.variableOf(all.expr)
 		c.outer = append(c.outer, loop{element: member(x)})
 		c.element, c.elementPlace = member(x), all.itemPlace()
 		entries := maps.Clone(c.entries)
