@@ -172,14 +172,14 @@ func (o *options) run(cmd *cobra.Command) error {
 				return err
 			}
 			converted[i] = made
-			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i), rule)
+			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i, rule.Controllers), rule)
 			if err != nil {
 				return err
 			}
 			complete = complete && same
 		}
 		if o.records.Given() && len(converted) > 0 {
-			same, err := o.onRecords(cmd.Context(), stdin, report, object.Kind()+" "+object.Name(), object.Value, converted)
+			same, err := o.onRecords(cmd.Context(), stdin, report, object.Kind()+" "+object.Name(), object.Value, converted, rules)
 			if err != nil {
 				return err
 			}

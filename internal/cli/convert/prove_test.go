@@ -103,7 +103,7 @@ func TestCompareEffects(t *testing.T) {
 		}
 		rules[0].Policy = v.(map[string]any)
 		var report strings.Builder
-		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0, rules[0].Controllers), rules[0])
 		if err != nil || same || !strings.Contains(report.String(), " differ: the classic rule gives") {
 			t.Errorf("%s: %v %v\n%s", file, same, err, &report)
 		}
@@ -134,7 +134,7 @@ func TestCompare(t *testing.T) {
 		}
 		validation["expression"] = strings.ReplaceAll(expression, c.from, c.to)
 		var report strings.Builder
-		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0, rules[0].Controllers), rules[0])
 		if err != nil || same != (name == "the same") || !strings.Contains(report.String(), c.want) {
 			t.Errorf("%s: %v %v, want %q in\n%s", name, same, err, c.want, &report)
 		}
@@ -163,7 +163,7 @@ func TestUnasked(t *testing.T) {
 			rules[0].Policy["metadata"].(map[string]any)["annotations"] = map[string]any{"ephor.dev/pod-subresources": c.edit}
 		}
 		var report strings.Builder
-		same, err := prover{known: known, samples: 100, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		same, err := prover{known: known, samples: 100, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0, rules[0].Controllers), rules[0])
 		if named := strings.Contains(report.String(), "is not asked about"); err != nil || !same || named != (c.want != "") || !strings.Contains(report.String(), c.want) {
 			t.Errorf("%s: %v %v, want %q in\n%s", name, same, err, c.want, &report)
 		}

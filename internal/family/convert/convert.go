@@ -39,6 +39,8 @@ type Rule struct {
 	Policy map[string]any
 	// More are further policies that the rule needs: for the namespaces in which violations have another action, or for other images.
 	More []map[string]any
+	// Controllers: the classic rule also covers Pod controllers. Whether it does depends on the other rules of its policy.
+	Controllers bool
 	// Reasons are the reasons why the rule cannot be converted.
 	Reasons []Remark
 	// Notes describe how the behaviour of the converted policy differs.
@@ -84,7 +86,7 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 		c := &converter{policy: p, schemas: schemas, index: i, path: "spec.rules[" + strconv.Itoa(i) + "]", object: member("object"), changed: member("object")}
 		r := &p.Spec.Rules[i]
 		made := c.rule(r)
-		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered}
+		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered, Controllers: c.controllers}
 		if len(c.reasons) == 0 {
 			result.Policy, result.More = made, append(c.overridden(made), c.more...)
 		}
