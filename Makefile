@@ -75,6 +75,10 @@ conformance: build ## the public suite on a real API server; DIRS="a b" selects 
 
 SIGNERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ephor-signatures
 
+.PHONY: matrix
+matrix: build ## tests on several versions of Kubernetes: VERSIONS="1.36 1.37", ROWS="cel webhooks" runs some rows; writes docs/operating/versions.md
+	go run ./hack/matrix -versions "$(VERSIONS)" -rows "$(ROWS)"
+
 .PHONY: signatures
 signatures: ## compare with cosign and notation on the same signed images; every difference needs a reason
 	go run -C hack/signatures . -build -tools $(SIGNERS)
@@ -163,7 +167,7 @@ bench-images: build ## reviews of Pods with signed images: known, read before, a
 	go run ./bench images
 
 .PHONY: bench-compare
-bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
+bench-compare: build ## creations of Pods with and without policies, and the command line beside a peer's (PEER=/path/to/kyverno); writes the figures of README.md and docs/migrating/comparison.md
 	go run ./bench compare $(PEER)
 
 .PHONY: bench-reports

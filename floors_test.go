@@ -8,11 +8,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"testing"
 )
@@ -30,9 +30,9 @@ var floors = []struct {
 		"api/...", "config/crds", "config/formats", "charts", "charts/rights",
 	}},
 	{"0 leaves", []string{
-		"internal/value", "internal/seal", "internal/names", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kubeversion", "internal/compilecost", "internal/kinds", "internal/trace", "internal/apipath", "internal/jsonpointer", "internal/world", "internal/world/taped", "internal/wildcard",
+		"internal/bounded", "internal/value", "internal/seal", "internal/names", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kubeversion", "internal/compilecost", "internal/kinds", "internal/trace", "internal/apipath", "internal/jsonpointer", "internal/world", "internal/world/taped", "internal/wildcard",
 		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/evalenv", "internal/textgen", "internal/certificate", "internal/jmespath",
-		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
+		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/cel/jwt", "internal/celenv",
 	}},
 	{"1 waist", []string{
 		"internal/policy", "internal/family",
@@ -45,7 +45,7 @@ var floors = []struct {
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/lock", "internal/controller", "internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
+		"internal/lock", "internal/fetch", "internal/controller", "internal/discovery", "internal/coverage", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify/trust", "internal/sigverify", "internal/sigverify/keys", "internal/sigverify/notary", "internal/sigcache", "internal/globalctx",
 		"internal/world/live", "internal/world/fixed", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle/firstgc", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
@@ -56,10 +56,11 @@ var floors = []struct {
 	}},
 	{"7 servers", []string{
 		"internal/intake", "internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",
-		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact",
+		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/origin", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl", "internal/preflight", "internal/leftover", "internal/impact", "internal/cluster",
 	}},
 	{"8 products", []string{
-		"internal/dashboard", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/globals", "internal/control/status", "internal/app/telemetry", "internal/app/results", "internal/app/flagset", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
+		"internal/dashboard", "internal/flagset", "internal/telemetry", "internal/control/globals", "internal/lookups", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/status", "internal/control/config", "internal/control/events",
+		"internal/control/reports", "internal/control/scan", "internal/control/work", "internal/control/generated", "internal/control/cleanup", "internal/control/decisions", "internal/control/dashboard", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
 		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/impact", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/decisions", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
@@ -117,7 +118,7 @@ func TestFloors(t *testing.T) {
 func evaluate(units map[string]*unit) []string {
 	var mistakes []string
 	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Sprintf(format, args...)) }
-	for _, name := range sortedKeys(units) {
+	for _, name := range slices.Sorted(maps.Keys(units)) {
 		u := units[name]
 		at, known := find(name)
 		if !known {
@@ -125,7 +126,7 @@ func evaluate(units map[string]*unit) []string {
 				"above or before it, and into docs/contributing/architecture.md, section 2", name)
 			continue
 		}
-		for _, imported := range sortedKeys(u.imports) {
+		for _, imported := range slices.Sorted(maps.Keys(u.imports)) {
 			file := u.imports[imported]
 			if isBelow(imported, "github.com/kyverno/kyverno") {
 				wrong("%s imports %s: Ephor is written from the documented behaviour alone", file, imported)
@@ -169,7 +170,7 @@ func impurities(units map[string]*unit, start string) []string {
 		name := queue[0]
 		queue = queue[1:]
 		u := units[name]
-		for _, imported := range sortedKeys(u.imports) {
+		for _, imported := range slices.Sorted(maps.Keys(u.imports)) {
 			for _, effect := range effects {
 				if isBelow(imported, effect) {
 					mistakes = append(mistakes, fmt.Sprintf("%s imports %s (%s): floors 0 to 3 have no effects; take the "+
@@ -221,15 +222,6 @@ func pureFloor() int {
 }
 
 func isBelow(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
-}
 
 // readModule reads the packages of the module at root. It only parses, so that it also covers code that does not compile yet, or
 // only on other systems. It omits tests, nested modules and testdata.

@@ -16,23 +16,23 @@ import (
 // kit (internal/controller), by the rows of internal/app/controllers.go.
 var rooms = []string{
 	"webhookconf", "vapgen", "certs", "secretpath", "scan", "reports", "ephemeral", "cleanup", "ttl", "globalctx", "status", "decision", "failopen",
-	"control/webhooks", "control/native", "control/serving",
+	"control/webhooks", "control/native", "control/serving", "control/status", "control/globals", "control/config", "control/events", "control/reports", "control/scan", "control/work",
+	"control/generated", "control/cleanup", "control/decisions", "control/dashboard", "updaterequest", "discovery",
 }
 
 // goroutines are the files of rooms that start a goroutine or a timer all the same, each with the reason.
 var goroutines = map[string]string{
-	"secretpath/guard.go":        "one read of the Secret for all requests that wait for it",
-	"scan/loop.go":               "objects of a page are evaluated in parallel",
-	"scan/follow.go":             "changes of a kind are collected between its sweeps",
-	"reports/consume.go":         "results of a resource are collected; resources in parallel",
-	"ephemeral/writer.go":        "writes what requests left behind, until the process ends",
-	"globalctx/call.go":          "one loop for each entry that calls",
-	"globalctx/resources.go":     "one reflector for each entry with resources",
-	"decision/run.go":            "writes what requests left behind, until the process ends",
-	"decision/store/receiver.go": "the server of the store: deletes old decisions while it is open",
-	"decision/store/remote.go":   "pauses between attempts to send what requests left behind",
-	"decision/store/sqlite.go":   "the file is opened and merged beside the requests",
-	"decision/tidy.go":           "deletes old decisions while a store is open",
+	"secretpath/guard.go":             "one read of the Secret for all requests that wait for it",
+	"scan/loop.go":                    "objects of a page are evaluated in parallel",
+	"ephemeral/writer.go":             "writes what requests left behind, until the process ends",
+	"discovery/discovery.go":          "one fetch for all that wait for it",
+	"updaterequest/work.go":           "Parallel, for rules of an UpdateRequest",
+	"updaterequest/enqueue/writer.go": "a request waits for the writes of its work, in parallel",
+	"decision/run.go":                 "writes what requests left behind, until the process ends",
+	"decision/store/receiver.go":      "the server of the store: deletes old decisions while it is open",
+	"decision/store/remote.go":        "pauses between attempts to send what requests left behind",
+	"decision/store/sqlite.go":        "the file is opened and merged beside the requests",
+	"decision/tidy.go":                "deletes old decisions while a store is open",
 }
 
 // TestRoomsStartNothing: a room starts no goroutine and no timer, so that the kit alone decides when loops run, pause and end.
@@ -97,7 +97,7 @@ func TestOnePlaceListsAndWatches(t *testing.T) {
 
 // TestRowsAreInTheTables: the tables of internal/app/controllers.go, and the functions that they call, are the only rows that run.
 func TestRowsAreInTheTables(t *testing.T) {
-	allowed := []string{"internal/controller", "internal/app/telemetry"} // the server of metrics starts before everything else
+	allowed := []string{"internal/controller", "internal/telemetry", "internal/app"} // the server of metrics starts before everything else; base.rows and process.first are in the tables
 	each(t, "internal", func(file string, position func(ast.Node) string, node ast.Node) {
 		if s, ok := node.(*ast.SelectorExpr); ok && s.Sel.Name == "RunRows" && !within(file, allowed...) {
 			t.Errorf("%s: a row that is in no table", position(node))
@@ -107,7 +107,7 @@ func TestRowsAreInTheTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, process := range []string{"process", "background", "reporting", "cleanup"} {
+	for _, process := range []string{"base", "admitting", "background", "reporting", "cleaning"} {
 		if !strings.Contains(string(text), " *"+process+") rows() []controller.Row {") {
 			t.Errorf("internal/app/controllers.go has no table of %s", process)
 		}

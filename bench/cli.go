@@ -66,8 +66,22 @@ func (b *bench) commandLine() error {
 	return nil
 }
 
-// compare times the same work with a peer's binary, interleaved.
+// compare measures creations of Pods, and the same work of the command line with a peer's binary, interleaved; without one, only ours. It writes the
+// figures into the README and the page of the comparison.
 func (b *bench) compare(peer string) error {
+	if err := b.creates(); err != nil {
+		return err
+	}
+	if peer == "" {
+		fmt.Println("no peer: name its program with PEER=/path/to/kyverno")
+	} else if err := b.compareCommands(peer); err != nil {
+		return err
+	}
+	return b.writeFigures()
+}
+
+// compareCommands times the same commands with a peer's binary.
+func (b *bench) compareCommands(peer string) error {
 	yamlFile, _, err := b.writeManifests()
 	if err != nil {
 		return err

@@ -358,7 +358,7 @@ func (b *bench) newVerifying(delay time.Duration) (*verifying, error) {
 		if err != nil {
 			return err
 		}
-		all := world.World{Images: v.client, Signatures: forgetful{v}, Seals: keystore.Seals{Keys: &keystore.Cached{
+		all := world.World{Images: v.client.Lookups(), Signatures: forgetful{v}, Seals: keystore.Seals{Keys: &keystore.Cached{
 			Load: func(context.Context) (*seal.Keyring, error) { return ring, nil }, Now: time.Now,
 		}}}
 		v.server = admission.New(admission.Options{Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler), Now: time.Now},

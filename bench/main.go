@@ -17,6 +17,8 @@ type bench struct {
 	ephor string // the binary
 	dir   string // temporary files
 	rows  []row
+	// figures are those of the comparison that were measured, by their key.
+	figures map[string]string
 }
 
 // object is a JSON object.
@@ -72,6 +74,7 @@ var measurements = []struct {
 	{"foreach", (*bench).foreach},
 	{"images", (*bench).images},
 	{"recording", (*bench).recording},
+	{"exceptions", (*bench).exceptions},
 	{"rest", (*bench).rest},
 }
 
@@ -93,6 +96,9 @@ func benchmarks(args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	b := &bench{root: root, ephor: filepath.Join(root, "bin", "ephor"), dir: dir}
+	if len(args) == 1 && args[0] == "figures" {
+		return b.writeFigures()
+	}
 	if len(args) > 0 && args[0] == "charges" {
 		return b.charges(strings.Join(args[1:], " "))
 	}
@@ -106,10 +112,7 @@ func benchmarks(args []string) error {
 		return serveRegistry(args[1])
 	}
 	if len(args) > 0 && args[0] == "compare" {
-		if len(args) != 2 || args[1] == "" {
-			return fmt.Errorf("usage: make bench-compare PEER=/path/to/kyverno")
-		}
-		return b.compare(args[1])
+		return b.compare(strings.Join(args[1:], " "))
 	}
 	if len(args) == 1 && args[0] == "reports" {
 		return b.reports()
@@ -131,7 +134,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, rest, charges, reports, background, decisions, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, exceptions, rest, charges, reports, background, decisions, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement prints its own last line

@@ -2,6 +2,7 @@ package examples_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"ephor.invalid/ephor/internal/cli"
@@ -15,5 +16,20 @@ func TestSuite(t *testing.T) {
 	root.SetErr(&out)
 	if code := cli.Main([]string{"ephor", "test", ".", "--strict", "--fail-only"}, root); code != 0 {
 		t.Errorf("exit code %d\n%s", code, out.String())
+	}
+}
+
+// The commands of a pipeline pass over the whole folder, with its tests, resources and exceptions, as over a repository of policies.
+func TestPipeline(t *testing.T) {
+	for _, args := range []string{
+		"lint . --strict", "apply library/disallow-latest-tag --resource library/disallow-latest-tag/good.yaml --strict", "explain . --resource library/disallow-latest-tag/good.yaml", "convert . --samples 0",
+	} {
+		var out, errs bytes.Buffer
+		root := cli.NewRoot()
+		root.SetOut(&out)
+		root.SetErr(&errs)
+		if code := cli.Main(append([]string{"ephor"}, strings.Fields(args)...), root); code != 0 || strings.Contains(errs.String(), "not supported") {
+			t.Errorf("ephor %s: exit code %d\n%.2000s", args, code, errs.String())
+		}
 	}
 }

@@ -20,29 +20,23 @@ type asked struct{ questions []string }
 func (a *asked) For(world.Reach) world.World {
 	note := func(format string, args ...any) { a.questions = append(a.questions, fmt.Sprintf(format, args...)) }
 	return world.World{
-		Objects: objects(func(kind, ns, name string) (map[string]any, error) {
-			note("get %s %s/%s", kind, ns, name)
+		Objects: func(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+			note("get %s %s/%s", r.Kind.Kind, r.Namespace, r.Name)
 			return map[string]any{"data": map[string]any{"k": "v"}}, nil
-		}),
-		API: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+		},
+		API: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 			note("%s %s", r.Method, r.Path)
 			return map[string]any{}, nil
 		}),
-		Services: world.ServicesFunc(func(_ context.Context, r world.ServiceRequest) (any, error) {
+		Services: world.Services(func(_ context.Context, r world.ServiceRequest) (any, error) {
 			note("service %s", r.URL)
 			return map[string]any{}, nil
 		}),
-		Globals: world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
+		Globals: world.Globals(func(_ context.Context, name world.GlobalRequest) (any, error) {
 			note("global %s", name)
 			return "v", nil
 		}),
 	}
-}
-
-type objects func(kind, ns, name string) (map[string]any, error)
-
-func (f objects) Get(_ context.Context, _, kind, ns, name string) (map[string]any, error) {
-	return f(kind, ns, name)
 }
 
 // Row S1 of docs/security/threat-model.md, with S2, S4 and S5: a namespaced policy cannot read outside its namespace through any context

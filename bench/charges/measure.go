@@ -55,7 +55,7 @@ func (r *Row) prepare(n int) (*evaluation, error) {
 		return &evaluation{run}, err
 	}
 	object := document(r.Expression, n)
-	w := &world.World{Clock: fixedClock{}, Rand: rand.New(rand.NewSource(1)), Names: noNames{}} //nolint:gosec // not for secrets
+	w := &world.World{Clock: fixedClock{}, Rand: rand.New(rand.NewSource(1)), Names: noNames{}.LookupHost} //nolint:gosec // not for secrets
 	if r.Language == JMESPath {
 		x, err := jmespath.Compile(r.Expression)
 		if err != nil {
@@ -106,7 +106,7 @@ func (fixedClock) Now() time.Time { return time.Unix(1<<30, 0) }
 // noNames resolves no names.
 type noNames struct{}
 
-func (noNames) LookupHost(context.Context, string) ([]netip.Addr, error) {
+func (noNames) LookupHost(context.Context, world.Host) ([]netip.Addr, error) {
 	return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 }
 

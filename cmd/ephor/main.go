@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"ephor.invalid/ephor/internal/app"
-	"ephor.invalid/ephor/internal/app/flagset"
 	"ephor.invalid/ephor/internal/cli"
+	"ephor.invalid/ephor/internal/flagset"
 	_ "ephor.invalid/ephor/internal/lifecycle/firstgc" // no garbage collection while packages are initialized
 )
 

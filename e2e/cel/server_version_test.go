@@ -12,7 +12,11 @@ import (
 // The replicas note the version of the API server. An expression that needs a newer one is refused with its version, and accepted where the
 // server has it.
 func TestServerVersion(t *testing.T) {
-	server, err := kubeversion.Parse(devcluster.Version)
+	version, err := devcluster.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := kubeversion.Parse(version)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,10 +27,15 @@ spec:
     validate: {failureAction: Enforce, message: team is required, pattern: {metadata: {labels: {team: "?*"}}}}
 `
 
-// Row S25 of docs/security/threat-model.md: with --client-ca-file Ephor answers the API server only. The configuration of the API server is
-// the one in docs/security/hardening.md.
+// Rows S25 and T1 of docs/security/threat-model.md: with --client-ca-file and --apiServerTokenUsers Ephor answers the API server only. The
+// configuration of the API server is the one in docs/security/hardening.md.
 func TestS25APIServerWithCertificate(t *testing.T) {
-	flags, ca, err := devcluster.WebhookClient(t.TempDir())
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("of no user"), 0o600); err != nil { // the API server reads it before there is a webhook
+		t.Fatal(err)
+	}
+	flags, ca, err := devcluster.WebhookClient(dir, token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +50,6 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica, err := ephor.StartAdmission(ctx, "--client-ca-file="+ca, "--client-names="+devcluster.ClientName)
-	if err != nil {
-		t.Fatal(err)
-	}
 	kubectl := func(stdin string, args ...string) (string, error) {
 		return cluster.Kubectl(ctx, []byte(stdin), args...)
 	}
@@ -58,6 +60,16 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		return out
+	}
+	must("", "create", "serviceaccount", "webhooks", "-n", "kube-system")
+	must("", "create", "clusterrolebinding", "ephor-token-reviews", "--clusterrole=system:auth-delegator", "--serviceaccount=kyverno:kyverno-admission-controller")
+	issued := must("", "create", "token", "webhooks", "-n", "kube-system", "--audience=https://kyverno-svc.kyverno.svc:443", "--duration=1h")
+	if err := os.WriteFile(token, []byte(strings.TrimSpace(issued)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replica, err := ephor.StartAdmission(ctx, "--client-ca-file="+ca, "--client-names="+devcluster.ClientName, "--apiServerTokenUsers=system:serviceaccount:kube-system:webhooks")
+	if err != nil {
+		t.Fatal(err)
 	}
 	must(policy, "apply", "-f", "-")
 	must("", "wait", "--for=condition=Ready", "clusterpolicies", "--all")
@@ -84,6 +96,33 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 		}
 		if res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s without a certificate: %d", path, res.StatusCode)
+		}
+		_ = res.Body.Close()
+	}
+	// The certificate alone is not enough, and neither is the token of another user.
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	identified := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}}}} //nolint:gosec // see above
+	other := must("", "create", "token", "default", "-n", "default", "--audience=https://kyverno-svc.kyverno.svc:443")
+	elsewhere := must("", "create", "token", "webhooks", "-n", "kube-system")
+	for _, c := range []struct {
+		token string
+		want  int
+	}{{"", http.StatusUnauthorized}, {other, http.StatusForbidden}, {elsewhere, http.StatusForbidden}, {issued, http.StatusOK}} {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+replica.Addr+"/validate/fail", strings.NewReader(review))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(c.token))
+		res, err := identified.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != c.want {
+			t.Errorf("token %.10s: %d, want %d", c.token, res.StatusCode, c.want)
 		}
 		_ = res.Body.Close()
 	}

@@ -101,7 +101,7 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 		return nil, err
 	}
 	// Tests of the suite assert the paths of webhooks, which are plain if the API server presents a certificate.
-	flags, ca, err := devcluster.WebhookClient(filepath.Join(dir, "client"))
+	flags, ca, err := devcluster.WebhookClient(filepath.Join(dir, "client"), "")
 	if err != nil {
 		return nil, err
 	}

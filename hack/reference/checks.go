@@ -57,6 +57,9 @@ func checks(p *page) error {
 		if err != nil {
 			return err
 		}
+		if len(found) == 0 {
+			continue
+		}
 		p.line("### %s\n\n| | Code | Text | How to correct it |\n|---|---|---|---|", a.title)
 		for _, m := range found {
 			p.line("| %s | %s | %s | %s |", m.severity, m.code, cell(m.text), cell(m.hint))
@@ -141,7 +144,9 @@ func (r *reader) statements(list []ast.Stmt) {
 		}
 		for _, next := range list[i+1:] {
 			name, args := method(next)
-			if name == "Hint" && len(args) > 0 {
+			if name == "Plain" && len(args) > 0 {
+				m.text = r.text(args[0], args[1:])
+			} else if name == "Hint" && len(args) > 0 {
 				m.hint = r.text(args[0], args[1:])
 			} else if code, ok := codeOf(args); ok && name == "Code" {
 				m.code = r.codes[strings.ToLower(code)]

@@ -24,10 +24,12 @@ type Clients struct {
 	Names []string
 	// MinVersion is the lowest TLS version; 0 for 1.3.
 	MinVersion uint16
-	// QPS bounds the reviews per second from one address, Burst the simultaneous ones; 0 for no limit. Clients with a certificate are not
-	// limited: an API server must never wait because of its address.
+	// QPS bounds the reviews per second from one address, Burst the simultaneous ones; 0 for no limit. Clients with a certificate or a
+	// valid token are not limited: an API server must never wait because of its address.
 	QPS   float64
 	Burst int
+	// Tokens verifies the bearer tokens of clients; nil: none is required. With Authorities, both proofs are.
+	Tokens *Tokens
 }
 
 // serverTLS returns the configuration of the listener.
@@ -81,21 +83,24 @@ type gate struct {
 	limits limiter
 }
 
-// check returns the error and the HTTP status for a request that the server does not answer; nil if it answers.
-func (g *gate) check(r *http.Request) (status int, err error) {
+// check returns the owner of the request's token, or the error and the HTTP status for a request that the server does not answer. Without
+// Tokens the owner may send every review.
+func (g *gate) check(r *http.Request) (owner TokenOwner, status int, err error) {
 	if g.Authorities != nil {
 		switch {
 		case r.TLS == nil || len(r.TLS.VerifiedChains) == 0:
-			return http.StatusUnauthorized, errNoCertificate
+			return owner, http.StatusUnauthorized, errNoCertificate
 		case len(g.Names) > 0 && !slices.Contains(g.Names, r.TLS.PeerCertificates[0].Subject.CommonName):
-			return http.StatusForbidden, errOtherName
+			return owner, http.StatusForbidden, errOtherName
 		}
-		return 0, nil
 	}
-	if g.QPS > 0 && !g.limits.allow(r.RemoteAddr, g.QPS, g.Burst) {
-		return http.StatusTooManyRequests, errTooMany
+	if g.Tokens != nil {
+		return g.Tokens.owner(r)
 	}
-	return 0, nil
+	if g.Authorities == nil && g.QPS > 0 && !g.limits.allow(r.RemoteAddr, g.QPS, g.Burst) {
+		return owner, http.StatusTooManyRequests, errTooMany
+	}
+	return owner, 0, nil
 }
 
 // limiter counts the requests of each source.

@@ -38,8 +38,8 @@ func TestRecords(t *testing.T) {
 // configured is a world with one ConfigMap.
 type configured struct{}
 
-func (configured) Get(_ context.Context, _, _, _, name string) (map[string]any, error) {
-	return map[string]any{"data": map[string]any{"list": `["a"]`}, "metadata": map[string]any{"name": name}}, nil
+func (configured) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	return map[string]any{"data": map[string]any{"list": `["a"]`}, "metadata": map[string]any{"name": r.Name}}, nil
 }
 
 // Lookups of rules before and after the answer are on the tape of the request, if recording is enabled, with the labels of the namespace.
@@ -59,7 +59,7 @@ spec:
     validate: {message: m, deny: {conditions: {any: [{key: z, operator: AnyIn, value: "{{ x.data.list }}"}]}}}`
 	}
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": {"tier": "one"}}}, nil, policyOf("before", "Enforce"), policyOf("after", "Audit"))
-	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Objects: configured{}} })
+	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Objects: configured{}.Get} })
 	for _, lookups := range []bool{true, false} {
 		got := make(chan decision.Review, 1)
 		srv.Record, srv.Lookups = func(r decision.Review) { got <- r }, lookups
@@ -79,5 +79,24 @@ spec:
 		if want := `labels  shop, object * ["v1","ConfigMap","default","after"], object * ["v1","ConfigMap","default","before"]`; strings.Join(have, ", ") != want || len(r.Results) != 2 {
 			t.Errorf("%s, want %s; %+v", strings.Join(have, ", "), want, r.Results)
 		}
+	}
+}
+
+// Where decisions are recorded and exceptions take effect, a refusal names its decision on a further line. The record has the message alone.
+func TestRefusalsNameTheirDecision(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
+	_, plain := ask(t, srv, "/validate/fail", configMap(""))
+	got := make(chan decision.Review, 10)
+	srv.Record = func(r decision.Review) { got <- r }
+	if _, a := ask(t, srv, "/validate/fail", configMap("")); a.Result.Message != plain.Result.Message {
+		t.Errorf("without exceptions: %q", a.Result.Message)
+	}
+	<-got
+	srv.Review.Exceptions.Enabled, srv.Review.Exceptions.Namespace = true, "*"
+	_, a := ask(t, srv, "/validate/fail", configMap(""))
+	r := <-got
+	line, ok := strings.CutPrefix(a.Result.Message, plain.Result.Message)
+	if uid := r.Request.UID; !ok || line != "decision "+uid+" (ephor why "+uid+" --exception requests an exception)" || r.Message != plain.Result.Message {
+		t.Errorf("%q, recorded %q", a.Result.Message, r.Message)
 	}
 }

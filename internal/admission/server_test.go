@@ -248,6 +248,14 @@ func TestNothingIsEvaluatedBeforeOpen(t *testing.T) {
 	}
 }
 
+// A policy with a webhook of its own denies nothing once it is deleted, also while the webhook is still called.
+func TestFineGrainedPolicyThatIsGone(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
+	if code, res := ask(t, srv, "/validate/fail/finegrained/deleted", configMap("")); code != http.StatusOK || !res.Allowed {
+		t.Errorf("%d %+v", code, res)
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	for _, c := range []struct {

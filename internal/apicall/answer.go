@@ -3,10 +3,10 @@ package apicall
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -46,12 +46,12 @@ func refuseRedirects(*http.Request, []*http.Request) error { return errRedirect 
 // read returns the body, up to the limit.
 func (l Limits) read(r *http.Response) ([]byte, error) {
 	limit := l.maxBytes()
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	body, err := bounded.Read(r.Body, limit)
+	if bounded.Exceeded(err) {
+		return nil, fmt.Errorf("response length must be less than max allowed response length of %d", limit)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
-	}
-	if int64(len(body)) > limit {
-		return nil, fmt.Errorf("response length must be less than max allowed response length of %d", limit)
 	}
 	return body, nil
 }

@@ -3,7 +3,6 @@ package apicall
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -22,8 +22,6 @@ type Kubernetes struct {
 	base   url.URL
 	limits Limits
 }
-
-var _ world.API = (*Kubernetes)(nil)
 
 // NewKubernetes returns a client for a cluster.
 func NewKubernetes(config *rest.Config, limits Limits) (*Kubernetes, error) {
@@ -41,7 +39,7 @@ func NewKubernetes(config *rest.Config, limits Limits) (*Kubernetes, error) {
 	return &Kubernetes{client: &client, base: *base, limits: limits}, nil
 }
 
-// Call implements world.API.
+// Call is world.API.
 func (k *Kubernetes) Call(ctx context.Context, r world.APIRequest) (any, error) {
 	u := k.base
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/" + strings.Join(r.Path.Segments(), "/")
@@ -52,7 +50,7 @@ func (k *Kubernetes) Call(ctx context.Context, r world.APIRequest) (any, error) 
 	}
 	answer, err := k.client.Do(req)
 	if err != nil {
-		return nil, bare(err)
+		return nil, fetch.Bare(err)
 	}
 	defer answer.Body.Close()
 	body, err := k.limits.read(answer)
@@ -119,13 +117,4 @@ func (e *StatusError) Status() metav1.Status {
 		s.Reason = metav1.StatusReasonForbidden
 	}
 	return s
-}
-
-// bare removes the method and address from an error of the HTTP client, because the caller adds its own description.
-func bare(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }

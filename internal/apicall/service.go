@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -42,8 +43,6 @@ type Services struct {
 	tokenHosts list
 }
 
-var _ world.Services = (*Services)(nil)
-
 // NewServices validates the options. Its errors begin with `invalid HTTP flag configuration`.
 func NewServices(o ServiceOptions) (*Services, error) {
 	s := &Services{options: o}
@@ -69,7 +68,7 @@ func NewServices(o ServiceOptions) (*Services, error) {
 	return s, nil
 }
 
-// Call implements world.Services.
+// Call is world.Services.
 func (s *Services) Call(ctx context.Context, r world.ServiceRequest) (any, error) {
 	answer, body, err := s.send(ctx, r)
 	if err != nil {
@@ -81,7 +80,7 @@ func (s *Services) Call(ctx context.Context, r world.ServiceRequest) (any, error
 	return decode(body)
 }
 
-// Exchange implements world.HTTP.
+// Exchange is world.HTTP.
 func (s *Services) Exchange(ctx context.Context, r world.ServiceRequest) (map[string]any, error) {
 	answer, body, err := s.send(ctx, r)
 	if err != nil {
@@ -135,7 +134,7 @@ func (s *Services) send(ctx context.Context, r world.ServiceRequest) (*http.Resp
 func (s *Services) check(r world.ServiceRequest) (*url.URL, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
-		return nil, fmt.Errorf("URL %q cannot be read: %w", r.URL, bare(err))
+		return nil, fmt.Errorf("URL %q cannot be read: %w", r.URL, fetch.Bare(err))
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":

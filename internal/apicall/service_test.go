@@ -248,3 +248,10 @@ func TestBadOptions(t *testing.T) {
 		}
 	}
 }
+
+// A limit of zero is the default: there is always one.
+func TestLimitsOfZero(t *testing.T) {
+	if l := (Limits{}); l.maxBytes() != DefaultMaxBytes || l.timeout() != DefaultTimeout {
+		t.Errorf("%d bytes, %s", l.maxBytes(), l.timeout())
+	}
+}

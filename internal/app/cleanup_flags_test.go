@@ -6,15 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
 )
-
-func cleanupSet() (*cleanupFlags, *pflag.FlagSet) {
-	f, fs := &cleanupFlags{}, pflag.NewFlagSet("cleanup", pflag.ContinueOnError)
-	f.register(fs)
-	return f, fs
-}
 
 // Each flag of Kyverno's cleanup controller exists, with or without an effect.
 func TestReferenceFlagsOfCleanup(t *testing.T) {
@@ -36,7 +28,7 @@ func TestReferenceFlagsOfCleanup(t *testing.T) {
 	if section == nil {
 		t.Fatal("the reference has no section 1.5")
 	}
-	_, fs := cleanupSet()
+	_, fs := settingsOf(nameCleanup)
 	checked := 0
 	flags := func(text string) {
 		for _, m := range regexp.MustCompile("`--([A-Za-z]+)`").FindAllStringSubmatch(text, -1) {
@@ -83,7 +75,7 @@ func TestCleanupFlags(t *testing.T) {
 		{args: append(required, "--maxDeletionsPerRun=-1"), want: "--maxDeletionsPerRun must not be negative"},
 		{args: append(required, "--ttlReconciliationInterval=0s"), want: "--ttlReconciliationInterval must be positive"},
 	} {
-		f, fs := cleanupSet()
+		f, fs := settingsOf(nameCleanup)
 		err := fs.Parse(c.args)
 		if err == nil {
 			err = f.complete(fs, func(string) (string, bool) { return "", false })
@@ -108,8 +100,7 @@ func TestAllFlags(t *testing.T) {
 		{args: required[:2], want: "--cleanupCASecretName and --cleanupTLSSecretName are required"},
 		{args: append(required, "--deadManSeconds=60"), want: "in a separate process"},
 	} {
-		f, fs := &allFlags{}, pflag.NewFlagSet("all", pflag.ContinueOnError)
-		f.register(fs)
+		f, fs := settingsOf(nameAll)
 		err := fs.Parse(c.args)
 		if err == nil {
 			err = f.complete(fs, func(string) (string, bool) { return "", false })
@@ -117,8 +108,24 @@ func TestAllFlags(t *testing.T) {
 		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
-		if c.want == "" && (f.cleanup.CASecret != "c" || f.admission.CASecret != "a" || f.cleanup.Algorithm != f.admission.Algorithm || f.cleanup.port != 9444 || f.cleanup.ServerIP != c.ip) {
-			t.Errorf("%+v", f.cleanup)
+		if own, service := f.serverOf(nameCleanup, env{service: "other"}); c.want == "" && (own.CASecret != "c" || f.serving.CASecret != "a" || own.Algorithm != f.serving.Algorithm ||
+			f.cleanup.port != 9444 || own.ServerIP != c.ip || service != "kyverno-cleanup-controller") {
+			t.Errorf("%+v, %s", own, service)
 		}
+	}
+}
+
+// All controllers of a process have its settings: those that several have, and their own.
+func TestOneSettingsValue(t *testing.T) {
+	args := []string{"--caSecretName=a", "--tlsSecretName=b", "--cleanupCASecretName=c", "--cleanupTLSSecretName=d", "--without=reports"}
+	f, fs := settingsOf(nameAll)
+	if err := fs.Parse(append(args, "--enablePolicyException", "--exceptionNamespace=a", "--protectManagedResources", "--admissionReports=false")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.complete(fs, func(string) (string, bool) { return "", false }); err != nil {
+		t.Fatal(err)
+	}
+	if !f.exceptions.On() || !f.protectManaged || f.admissionReports || f.probes.port != 0 || !f.runs(nameCleanup) || f.runs(nameReports) {
+		t.Errorf("%+v", f)
 	}
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/scan"
+	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/controller"
-	"ephor.invalid/ephor/internal/reports"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
-	"ephor.invalid/ephor/internal/updaterequest/follow"
 )
 
 // The tables of this file are the table of contents of the control half: each process runs the rows of its table. A row without an owner runs
@@ -22,75 +21,83 @@ func on(sources ...controller.Source) []controller.Source { return sources }
 
 var one = controller.Singleton
 
+// rows are the rows of every process, whichever controllers it has.
+func (b *base) rows() []controller.Row {
+	return []controller.Row{
+		{Name: "api-server-versions", Reconcile: one(b.servers.Once)},
+		{Name: "api-server-answers", Reconcile: one(b.reach.Once)},
+	}
+}
+
+// first are the rows of every controller that begin before its caches are filled: the data of lookups, for which filling waits.
+func (p *process) first() []controller.Row { return p.lookedUp }
+
+// common are the rows of every controller that evaluates policies.
+func (p *process) common() []controller.Row {
+	return []controller.Row{missingKinds(p.intake, p.kindsDefined), p.unexempted.Row()}
+}
+
 // rows are the rows of the admission controller: what its answers need, and the objects of the API server that make it ask us.
-func (p *process) rows() []controller.Row {
+func (p *admitting) rows() []controller.Row {
 	configurations := p.webhookReconciler()
 	rows := []controller.Row{
-		{Name: "policy-metrics", Sources: on(forgotten(p.catalog, p.observing))},
-		{Name: "role-bindings", Sources: on(p.catalog, p.configured), Reconcile: one(p.watchBindings)},
+		forgotten(p.catalog, p.observing),
+		{Name: "role-bindings", Sources: on(p.catalog, p.configured), Reconcile: one(p.cluster.Bindings(p.rolesNeeded))},
 		{Name: "installation", Sources: on(p.installation.Leaving), Reconcile: one(p.installation.Remove)},
 		{Name: "update-requests", Sources: on(p.waiting), Reconcile: one(p.work.Reconcile)},
 		{Name: "webhooks", Owner: controller.Leader, Sources: on(p.policiesChanged), Reconcile: one(configurations.Once)},
 		{Name: "heartbeat", Owner: controller.Leader, Reconcile: one(p.heartbeat.Once)},
 		{Name: telemetry.GlobalsName, Owner: controller.Leader, Sources: on(p.globals.Changed), Reconcile: one(p.globals.Reconcile(configurations.Status))},
 		{Name: "admissionpolicy-generator", Owner: controller.Leader, Sources: on(p.catalog), Reconcile: one(p.nativeReconciler(configurations).Once)},
-		p.certs.Watch(), p.paths.Watch(), p.paths.Led(),
-		missingKinds(p.intake, p.kindsDefined), p.exceeded.Row(), p.unexempted.Row(),
+		p.certs.Watch(), p.paths.Watch(), p.paths.Led(), p.exceeded.Row(),
 	}
-	if p.flags.exceptions.on() {
-		p.observing.Metrics.Exceptions(func() map[string]int { return exceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending())) })
-		rows = append(rows, p.exceptionsEnding())
-		if p.flags.exceptions.approval {
+	if f := p.flags.exceptions; f.On() {
+		p.observing.Metrics.Exceptions(func() map[string]int {
+			return status.ExceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending()))
+		})
+		rows = append(rows, status.ExceptionsEnding(p.catalog, p.exceptions.Pending, p.events), p.used.Row())
+		if f.Approval {
 			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
 		}
 	}
 	if p.sending != nil {
-		rows = append(rows, controller.Row{Name: "reports-controller", Sources: on(controller.Forever(p.sending.Follow))})
+		rows = append(rows, p.sending.Row())
 	}
-	if p.renewSender != nil {
-		rows = append(rows, *p.renewSender)
-	}
-	return append(rows, p.certs.Renew()...)
+	return slices.Concat(rows, p.common(), p.renewal, p.certs.Renew())
 }
 
 // rows are the rows of the background controller: the work of generate and mutate-existing rules.
 func (c *background) rows() []controller.Row {
-	watches := &controller.Group[schema.GroupVersionResource]{}
-	watcher := &follow.Watcher{Follower: c.follower, Watch: c.record.watch, Want: func(want map[schema.GroupVersionResource]func(context.Context)) {
-		sources := map[schema.GroupVersionResource]controller.Source{}
-		for gvr, follow := range want {
-			sources[gvr] = controller.Forever(follow)
-		}
-		watches.Set(sources)
-	}, Wake: c.record.changed.Fire, Log: c.log}
-	return []controller.Row{
-		{Name: "policy-metrics", Sources: on(forgotten(c.catalog, c.base.observing))},
+	rows := []controller.Row{
+		forgotten(c.catalog, c.observing),
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
-		{Name: "reports-controller", Sources: on(controller.Forever(c.sending.Follow))},
-		{Name: execute.WorkerName, Owner: controller.Shared(anyKey{c.ring}, nil), Sources: on(c.requests), Reconcile: c.worker.Reconcile, Workers: c.flags.workers},
-		{Name: "generated-objects-record", Sources: on(c.record.changed, controller.Forever(c.record.run)), Reconcile: one(c.record.origin.Reconcile)},
+		{Name: execute.WorkerName, Owner: controller.Inside(c.ring), Sources: on(c.requests), Reconcile: c.worker.Reconcile, Workers: c.flags.background.workers},
+		{Name: "executed-work-record", Owner: controller.Inside(c.ring), Sources: on(&c.worker.Executed.Changed), Reconcile: one(c.worker.Executed.Reconcile)},
 		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
-		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog), Reconcile: one(c.follower.Once)},
-		{Name: "generated-objects", Owner: controller.Leader, Sources: on(c.catalog, c.record.changed, watches), Reconcile: one(watcher.Once)},
-		c.standby, missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
+		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog, c.kindsDefined), Reconcile: one(c.follower.Once)},
+		c.sending.Row(), c.standby, c.exceeded.Row(),
 	}
+	return slices.Concat(rows, c.record.Rows(c.follower, c.catalog), c.common())
 }
 
 // rows are the rows of the reports controller: scans, reports, and with them the dashboard and the store of decisions.
 func (c *reporting) rows() []controller.Row {
 	rows := []controller.Row{
-		{Name: "policy-metrics", Sources: on(forgotten(c.catalog, c.base.observing))},
-		{Name: "scanned-kinds", Owner: controller.Leader, Reconcile: one(c.announcing())},
-		missingKinds(c.intake, c.kindsDefined), c.exceeded.Row(), c.unexempted.Row(),
+		forgotten(c.catalog, c.observing),
+		{Name: "scanned-kinds", Owner: controller.Leader, Reconcile: one(c.merging.Announce)},
+		c.exceeded.Row(),
 	}
 	if c.flags.scans() {
 		rows = append(append(rows, c.scanner.Rows()...),
-			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(c.writeOmissions)})
+			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(scan.WriteOmissions(c.scanner, c.policies, c.manager.GetClient()))})
 	} else if c.consumer != nil {
-		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.prune)})
+		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.merging.Prune(c.writer))})
+	}
+	if c.exempt != nil {
+		rows = append(rows, c.exempt.Row())
 	}
 	if c.consumer != nil {
-		rows = append(rows, controller.Row{Name: reports.ConsumerName, Sources: c.consumer.Sources()})
+		rows = append(rows, c.consumer.Row())
 	}
 	if c.flags.scans() || c.consumer != nil {
 		rows = append(rows, controller.Row{Name: "ring", Sources: on(controller.Forever(c.ring.Run))})
@@ -98,23 +105,28 @@ func (c *reporting) rows() []controller.Row {
 			rows = append(rows, controller.Row{Name: "reports", Sources: c.writer.Sources()})
 		}
 	}
-	return append(rows, c.served...)
+	return slices.Concat(rows, c.common(), c.served)
 }
 
 // rows are the rows of the cleanup controller: what deletes objects, its webhooks, and the watch over the admission controller.
-func (c *cleanup) rows() []controller.Row {
+func (c *cleaning) rows() []controller.Row {
 	rows := []controller.Row{
 		{Name: "ring", Sources: on(controller.Forever(c.ring.Run))},
 		{Name: "cleanup-webhooks", Owner: controller.Leader, Sources: on(c.webhooks.Changed), Reconcile: one(c.webhooks.Once)},
-		c.policies.Row(), c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(), missingKinds(c.intake), c.unexempted.Row(),
+		c.deletion.Row(), c.standby, c.certs.Watch(), c.paths.Watch(), c.paths.Led(),
 	}
-	if grace := c.flags.grace(); grace > 0 {
+	if grace := c.flags.cleanup.grace(); grace > 0 {
 		rows = append(rows, controller.Row{Name: "dead-man", Owner: controller.Leader, Reconcile: one(c.deadMan(grace).Once)})
 	}
-	return slices.Concat(rows, c.ttl.Rows(), c.certs.Renew())
+	return slices.Concat(rows, c.common(), c.ttl.Rows(), c.certs.Renew())
 }
 
-// forgotten returns a source that makes metrics forget policies that no longer exist.
-func forgotten(c *catalog.Catalog, o *telemetry.Telemetry) controller.Source {
-	return controller.Forever(func(ctx context.Context) { c.Follow(ctx, func(*catalog.Snapshot) { o.Metrics.Forget() }) })
+// forgotten returns the row that makes metrics forget policies that no longer exist.
+func forgotten(c *catalog.Catalog, o *telemetry.Telemetry) controller.Row {
+	return controller.Row{Name: "policy-metrics", Sources: on(controller.Forever(func(ctx context.Context) { c.Follow(ctx, func(*catalog.Snapshot) { o.Metrics.Forget() }) }))}
+}
+
+// missingKinds returns the row that checks for kinds that are not defined. defined is fired when the served kinds change.
+func missingKinds(k *intake.Kinds, defined *controller.Signal) controller.Row {
+	return controller.Row{Name: "optional-kinds", Sources: on(defined), Reconcile: one(k.Again)}
 }

@@ -8,8 +8,9 @@ import (
 
 // Each controller has its own default for flags for which Kyverno's controllers differ.
 func TestDefaultsOfControllers(t *testing.T) {
-	commands := map[string]*cobra.Command{
-		"admission": newAdmissionCommand(), "background": newBackgroundCommand(), "reports": newReportsCommand(), "cleanup": newCleanupCommand(),
+	commands := map[string]*cobra.Command{}
+	for _, name := range []string{nameAdmission, nameBackground, nameReports, nameCleanup} {
+		commands[name] = newCommand(name)
 	}
 	for flag, want := range map[string]map[string]string{
 		"maxAPICallResponseLength": {"admission": "10000000", "background": "2000000", "reports": "2000000", "cleanup": "2000000"},

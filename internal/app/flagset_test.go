@@ -6,15 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
 )
-
-func admissionSet() (*admissionFlags, *pflag.FlagSet) {
-	f, fs := &admissionFlags{}, pflag.NewFlagSet("admission", pflag.ContinueOnError)
-	f.register(fs)
-	return f, fs
-}
 
 // Each flag of Kyverno's admission controller exists, with or without an effect.
 func TestReferenceFlags(t *testing.T) {
@@ -32,7 +24,7 @@ func TestReferenceFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, fs := admissionSet()
+	_, fs := settingsOf(nameAdmission)
 	section := regexp.MustCompile(`(?s)### 1\.5 Flags(.*?)\*\*Background\*\*`).FindSubmatch(text)
 	if section == nil {
 		t.Fatal("the reference has no section 1.5")
@@ -67,7 +59,7 @@ func TestUnknownFlagsAreRefused(t *testing.T) {
 		"--registryCredentialHelp":  "did you mean --registryCredentialHelpers?",
 		"--completely-unknown-flag": "`admission --help` lists the flags",
 	} {
-		cmd := newAdmissionCommand()
+		cmd := newCommand(nameAdmission)
 		cmd.SetArgs([]string{arg})
 		cmd.SilenceErrors = true
 		if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "unknown flag") || !strings.Contains(err.Error(), want) {

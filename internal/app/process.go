@@ -5,243 +5,246 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"ephor.invalid/ephor/internal/app/results"
-	"ephor.invalid/ephor/internal/app/telemetry"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/control/config"
+	"ephor.invalid/ephor/internal/control/events"
 	"ephor.invalid/ephor/internal/control/globals"
-	"ephor.invalid/ephor/internal/control/native"
 	"ephor.invalid/ephor/internal/control/serving"
 	"ephor.invalid/ephor/internal/control/status"
-	"ephor.invalid/ephor/internal/control/webhooks"
 	"ephor.invalid/ephor/internal/controller"
-	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/keystore"
+	"ephor.invalid/ephor/internal/kubeversion"
+	"ephor.invalid/ephor/internal/lifecycle"
+	"ephor.invalid/ephor/internal/lookups"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scan"
 	"ephor.invalid/ephor/internal/settings"
-	policystatus "ephor.invalid/ephor/internal/status"
-	"ephor.invalid/ephor/internal/updaterequest/enqueue"
-	"ephor.invalid/ephor/internal/vapgen"
-	"ephor.invalid/ephor/internal/webhookconf"
+	"ephor.invalid/ephor/internal/telemetry"
+	"ephor.invalid/ephor/internal/world"
 )
 
-// process is the state of the admission controller.
+// process holds what every controller has: the policies, and the objects on which they depend. Every replica follows these objects, so that a
+// new leader can start at once.
 type process struct {
-	flags     *admissionFlags
-	env       env
-	log       *slog.Logger
-	manager   manager.Manager
-	catalog   *catalog.Catalog
-	settings  *settings.Store
-	certs     *serving.Certificates
-	paths     *serving.Paths
-	unlocked  serving.Unlocked
-	heartbeat *serving.Heartbeat
-	events    *event.Queue
-	work      *enqueue.Writer
-	waiting   *controller.Signal // UpdateRequests wait to be written
-	sending   *results.Sending   // sends results; nil if none are sent
-	decisions *decision.Feed     // nil if decisions are not recorded
-	// renewSender renews the certificate with which decisions are sent; nil if they are not sent.
-	renewSender *controller.Row
-	// installation removes the webhook configurations when the namespace is deleted.
-	installation *serving.Installation
-	policies     *intake.Policies
-	exceeded     *status.Exceeded
-	unexempted   *status.ExceptionErrors
-	exceptions   *intake.Exceptions
-	approvals    *status.Approvals
-	asked        *webhooks.Answers
-	globals      *globals.Globals
-	discovery    *discovery.Discovery
-	cluster      *cluster
-	conditions   *webhookconf.Conditions
-	servers      *discovery.Servers
-
-	observing *telemetry.Telemetry
-	intake    *intake.Kinds
-	// kindsDefined is fired when a custom kind is added or removed. policiesChanged is fired after each event for a policy, and after
-	// other changes that affect the webhook configurations.
-	kindsDefined, policiesChanged *controller.Signal
-
-	configured  *controller.Signal // fired after each event for the settings
-	filled      atomic.Bool        // caches are filled and all policies compiled
-	rolesWanted atomic.Bool        // a policy uses roles
-	rolesKnown  atomic.Bool        // the bindings are indexed
+	flags      *flags
+	env        env
+	base       *base
+	log        *slog.Logger
+	observing  *telemetry.Telemetry
+	manager    manager.Manager
+	catalog    *catalog.Catalog
+	settings   *settings.Store
+	config     *config.Config
+	policies   *intake.Policies
+	exceptions *intake.Exceptions
+	globals    *globals.Globals
+	lookedUp   []controller.Row // keep the data of lookups current
+	resources  *clientdiscovery.DiscoveryClient
+	discovery  *discovery.Discovery
+	cluster    *lookups.Cluster
+	events     *event.Queue
+	unexempted *status.ExceptionErrors
+	intake     *intake.Kinds
+	// kindsDefined is fired when a custom kind is added or removed.
+	kindsDefined *controller.Signal
+	filled       atomic.Bool // caches are filled and all policies compiled
 }
 
-// ready returns the reason why this replica cannot serve yet. It does not depend on other replicas.
-func (p *process) ready() error {
-	if err := errors.Join(p.certs.Ready(), p.paths.Ready()); err != nil {
-		return err
-	}
-	if !p.filled.Load() {
-		return errors.New("the policies have not been read yet")
-	}
-	if p.rolesWanted.Load() && !p.rolesKnown.Load() {
-		return errors.New("the role bindings have not been read yet")
-	}
-	return nil
+// knownTypes returns the types of all built-in kinds. They are large, so they are created for the first mutating policy.
+var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+
+// parts are what a controller has in addition.
+type parts struct {
+	schemes  []func(*runtime.Scheme) error
+	objects  map[client.Object]cache.ByObject // cached; only kinds that every cluster serves
+	policies intake.PolicyOptions
+	reporter string // in events
 }
 
-// watch starts the informers with their handlers, and waits until all existing objects are handled.
-func (p *process) watch(ctx context.Context) error {
-	config := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    p.loadSettings,
-		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
-		DeleteFunc: func(any) {
-			p.unlocked.Load(nil)
-			p.settings.Set(nil)
-			p.policies.AuditFirst(nil)
-			p.policiesChanged.Fire()
+// newProcess returns the parts that do not need the cache, without starting them.
+func newProcess(f *flags, e env, b *base, own parts) (*process, error) {
+	m, err := newManager(f, e, b, own)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{
+		flags: f, env: e, base: b, log: b.log, observing: b.observing, manager: m, catalog: catalog.New(), settings: &settings.Store{},
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: &controller.Signal{},
+	}
+	if p.resources, err = clientdiscovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient()); err != nil {
+		return nil, err
+	}
+	p.discovery = discovery.New(p.resources, time.Now)
+	p.cluster = lookups.NewCluster(m, p.discovery)
+	if p.events, err = events.New(b.cfg, f.events, p.settings, b.observing); err != nil {
+		return nil, err
+	}
+	own.policies.Catalog, own.policies.Server, own.policies.Log = p.catalog, b.servers.Version, b.log
+	p.policies = intake.NewPolicies(own.policies)
+	b.servers.Changed(func(kubeversion.Minor) { p.policies.Recompile() })
+	p.exceptions = f.exceptions.Follow(p.catalog, p.settings, p.seals(keystore.Exceptions))
+	p.unexempted = status.NewExceptionErrors(m.GetClient(), p.events, own.reporter, b.observing.Metrics, b.log)
+	p.config = &config.Config{Name: e.configMap, Settings: p.settings, Policies: p.policies, Telemetry: b.observing}
+	return p, nil
+}
+
+// newManager returns the manager of a controller. Its cache holds only the objects that the controller needs, and reduces them when they
+// arrive.
+func newManager(f *flags, e env, b *base, own parts) (manager.Manager, error) {
+	known := runtime.NewScheme()
+	for _, add := range append(own.schemes, corev1.AddToScheme, authorizationv1.AddToScheme) {
+		if err := add(known); err != nil {
+			return nil, err
+		}
+	}
+	shared := true // namespaces are only read
+	noDrain := time.Duration(0)
+	objects := map[client.Object]cache.ByObject{
+		&corev1.ConfigMap{}: {
+			Namespaces: map[string]cache.Config{e.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", e.configMap),
 		},
+		intake.NamespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
 	}
-	drift := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.policiesChanged.Fire() },
-		UpdateFunc: func(any, any) { p.policiesChanged.Fire() },
-		DeleteFunc: func(any) { p.policiesChanged.Fire() },
+	maps.Copy(objects, own.objects)
+	m, err := manager.New(b.cfg, manager.Options{
+		Scheme:                  known,
+		LeaderElection:          false,
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:  "0",
+		GracefulShutdownTimeout: &noDrain,
+		Cache:                   cache.Options{NewInformer: controller.NewInformer, SyncPeriod: &f.resyncPeriod, DefaultTransform: f.exceptions.Transform, ByObject: objects},
+		Client:                  client.Options{Cache: &client.CacheOptions{Unstructured: false}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	all := []intake.Watch{
-		{Object: &corev1.Secret{}, Handler: p.certs.Handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.Handler()},
-		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: p.installation.Handler()},
-		{Object: serving.OwnerObject(), Handler: toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { p.rolesChanged() },
-			UpdateFunc: func(before, after any) {
-				if versionOf(before) != versionOf(after) {
-					p.rolesChanged()
-				}
-			},
-			DeleteFunc: func(any) { p.rolesChanged() },
-		}},
-		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
-		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
+	b.log.Debug("connected", "host", b.cfg.Host)
+	return m, nil
+}
+
+// onlyLabels reduces a Namespace to the fields that selectors read, and to the annotation that requests a scan.
+func onlyLabels(obj any) (any, error) {
+	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		rescan, asked := o.Annotations[scan.RescanAnnotation]
+		o.ObjectMeta = metav1.ObjectMeta{
+			Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels, DeletionTimestamp: o.DeletionTimestamp,
+		}
+		if asked {
+			o.Annotations = map[string]string{scan.RescanAnnotation: rescan}
+		}
 	}
-	all = append(all, p.observing.TakenAll(telemetry.PoliciesName, p.policies.Watches())...)
-	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.exceptions, p.observing, p.servers)...)
-	if err := p.intake.Follow(ctx, all); err != nil {
+	return obj, nil
+}
+
+// definitions returns the definitions of custom kinds for a cache.
+func definitions() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{intake.DefinitionObject(): {Transform: serving.OnlyIdentity}}
+}
+
+// keys returns the keys in a Secret of the installation.
+func (p *process) keys(name string) *keystore.Cached {
+	return keystore.NewCached(p.manager.GetClient(), p.manager.GetAPIReader(), p.env.namespace, name)
+}
+
+func (p *process) seals(name string) keystore.Seals { return keystore.Seals{Keys: p.keys(name)} }
+
+// world returns the World of policies.
+func (p *process) world(o lookups.Options) (root world.Root, err error) {
+	o.Namespace, o.Calls, o.Globals, o.Config, o.Manager = p.env.namespace, &p.flags.calls, p.flags.globals, p.base.policyConfig, p.manager
+	o.Cluster, o.Events, o.Telemetry = p.cluster, p.events, p.observing
+	root, p.globals, p.lookedUp, err = o.Open()
+	return root, err
+}
+
+// workClient returns a client for the objects that policies evaluate and change, and for reports, with its connections.
+func (p *process) workClient() (client.Client, *http.Client, error) {
+	connections, err := rest.HTTPClientFor(p.base.workConfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := client.New(p.base.workConfig, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper(), HTTPClient: connections})
+	return c, connections, err
+}
+
+// eval returns the engine, whose evaluations are traced, and which reports exceptions that cannot be evaluated.
+func (p *process) eval() func(context.Context, engine.Input) policy.Outcome {
+	return p.unexempted.Eval(p.observing.Tracer.Eval(engine.Eval))
+}
+
+// conf returns the settings for rules.
+func (p *process) conf() policy.Conf { return policy.ConfOf(p.settings.Load()) }
+
+// fill fills the caches with all existing objects. namespaces handles events of Namespaces. defined is called when the served kinds change; nil
+// if they are not followed.
+func (p *process) fill(ctx context.Context, namespaces toolscache.ResourceEventHandler, defined func(), policies []intake.Watch, more ...intake.Watch) error {
+	follow := append([]intake.Watch{p.config.Watch(), {Object: intake.NamespaceObject(), Handler: namespaces}}, more...)
+	follow = append(follow, policies...)
+	follow = append(follow, p.observing.TakenAll(telemetry.GlobalsName, p.globals.Watches())...)
+	follow = append(follow, p.flags.exceptions.Watches(p.exceptions, p.observing, p.base.servers)...)
+	if err := p.intake.Follow(ctx, follow); err != nil {
 		return err
 	}
-	// Nothing waits for the definitions. Without them, a missing kind is looked up twice a minute.
-	if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
-		p.discovery.Invalidate()
-		p.kindsDefined.Fire()
-		p.policiesChanged.Fire()
-	}); err != nil {
-		return err
+	if defined != nil { // nothing waits for the definitions; without them, a missing kind is looked up twice a minute
+		if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
+			p.discovery.Invalidate()
+			p.kindsDefined.Fire()
+			defined()
+		}); err != nil {
+			return err
+		}
 	}
 	p.globals.Settle(ctx)
 	p.filled.Store(true)
+	p.observing.ObserveChanges(p.policies)
+	p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
 	return nil
 }
 
-// rolesChanged checks everything again that depends on the controllers' ClusterRoles: the owner of the webhook configurations, and the
-// rights of the controllers.
-func (p *process) rolesChanged() {
-	p.asked.Doubt()
-	p.policiesChanged.Fire()
+// ready returns the reason why this replica may not lead, and cannot serve yet. It does not depend on other replicas.
+func (p *process) ready() error {
+	if !p.filled.Load() {
+		return errors.New("the policies have not been read yet")
+	}
+	return nil
 }
 
-func versionOf(obj any) string {
-	o, _ := obj.(metav1.Object)
-	if o == nil {
-		return ""
-	}
-	return o.GetResourceVersion()
-}
-
-func (p *process) loadSettings(obj any) {
-	cm, ok := obj.(*corev1.ConfigMap)
-	if !ok || cm.Name != p.env.configMap {
-		return
-	}
-	p.unlocked.Load(cm)
-	s, diags := settings.Parse(cm.Data)
-	for _, d := range diags {
-		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", d.Path, "mistake", d.Summary, "hint", d.Hint)
-	}
-	usable, mistakes := webhookconf.CheckConditions(s.Webhook.MatchConditions, p.conditions)
-	for _, err := range mistakes {
-		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", "data.matchConditions", "mistake", err)
-	}
-	s.Webhook.MatchConditions = usable // the settings are not shared yet
-	p.settings.Set(s)
-	p.policies.AuditFirst(s.AuditFirst)
-	p.observing.Configured()
-	p.configured.Fire()
-	p.policiesChanged.Fire()
-}
-
-// removeOnShutdown returns the part that removes the configurations when no replica remains.
-func (p *process) removeOnShutdown() *removeOnShutdown {
-	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
-	if p.flags.ServerIP == "" {
-		s.deployment = client.ObjectKey{Namespace: p.env.namespace, Name: p.env.deployment}
-	}
-	return s
-}
-
-// watchBindings starts to cache role bindings once a policy or the settings use roles.
-func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
-	if p.rolesKnown.Load() {
-		return 0, nil
-	}
-	wanted := p.settings.Load().NeedsRoles()
-	for _, program := range p.catalog.Snapshot().Programs() {
-		for _, r := range program.Rules {
-			wanted = wanted || r.Needs.Roles
+// run runs a controller until ctx is done and the controller has shut down in order.
+func (p *process) run(ctx context.Context, lease string, c controller.Process) error {
+	c.Cache, c.First, c.Last = p.manager.Start, p.first, append(c.Last, p.events.Run)
+	c.Election, c.Observer, c.Log = p.base.election(p.flags, p.env, lease), p.observing.Rows(), p.log
+	if c.Serve == nil {
+		probes, err := lifecycle.ListenProbes(p.flags.probes.host, p.flags.probes.port, p.ready, p.log)
+		if err != nil {
+			return err
 		}
+		defer probes.Close()
+		c.Serve = probes.Serve
 	}
-	if !wanted {
-		return 0, nil
-	}
-	p.rolesWanted.Store(true)
-	if err := p.cluster.indexBindings(ctx); err != nil {
-		return 0, fmt.Errorf("watch role bindings: %w", err)
-	}
-	p.rolesKnown.Store(true)
-	return 0, nil
-}
-
-// webhookReconciler returns what writes the webhook configurations and the status of policies.
-func (p *process) webhookReconciler() *webhooks.Reconciler {
-	f, e, m := p.flags, p.env, p.manager
-	apply := &webhookconf.Reconciler{
-		Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
-		Hold: serving.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
-	}
-	out := &webhooks.Reconciler{
-		Catalog: p.catalog, Policies: p.policies, Settings: p.settings, Discovery: p.discovery, Conditions: p.conditions, Reader: m.GetCache(),
-		Certs: p.certs, Paths: p.paths, Unlocked: &p.unlocked, Heartbeat: p.heartbeat, Installation: p.installation,
-		Options: webhookconf.Options{
-			Namespace: e.namespace, Service: e.service, ServicePort: f.ServicePort, ServerIP: f.ServerIP,
-			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
-			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
-		},
-		Apply: apply, Offenders: &webhookconf.Offenders{Reconciler: apply, Now: time.Now},
-		Status: &policystatus.Writer{Client: m.GetClient()}, Withholds: f.registry.withholds,
-		Rights: &webhooks.ScanRights{Account: f.reportsAccount, Access: p.asked}, Asked: p.asked, Work: f.serving.backgroundAccount,
-		Events: p.events, Log: p.log,
-	}
-	p.observing.Metrics.LeftOut(out.LeftOut)
-	return out
-}
-
-// nativeReconciler returns what generates policies of the API server.
-func (p *process) nativeReconciler(w *webhooks.Reconciler) *native.Reconciler {
-	m := p.manager
-	return &native.Reconciler{
-		Off:      map[*vapgen.Native]bool{vapgen.Validating: !p.flags.generateNative},
-		Policies: p.policies, Catalog: p.catalog, Resources: p.discovery, Status: w.Status, Configured: w.Configured,
-		Apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, Log: p.log,
-	}
+	return c.Run(ctx)
 }

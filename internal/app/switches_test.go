@@ -21,7 +21,7 @@ func TestEnvSwitches(t *testing.T) {
 		},
 		{env: map[string]string{envForceIgnore: "maybe"}, fail: envForceIgnore + `: "maybe" is neither true nor false`},
 	} {
-		f, fs := admissionSet()
+		f, fs := settingsOf(nameAdmission)
 		if err := fs.Parse(append([]string{"--caSecretName=a", "--tlsSecretName=b"}, c.args...)); err != nil {
 			t.Fatal(err)
 		}
@@ -32,15 +32,15 @@ func TestEnvSwitches(t *testing.T) {
 			}
 			continue
 		}
-		if got := [4]bool{f.forceIgnore, f.serving.protectManaged, f.generateNative, f.requireMutating}; err != nil || got != c.want {
+		if got := [4]bool{f.admission.forceIgnore, f.protectManaged, f.admission.generateNative, f.admission.requireMutating}; err != nil || got != c.want {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
-	if _, fs := admissionSet(); fs.Parse([]string{"--forceFailurePolicyIgnore=maybe"}) == nil {
+	if _, fs := settingsOf(nameAdmission); fs.Parse([]string{"--forceFailurePolicyIgnore=maybe"}) == nil {
 		t.Error("a switch takes any word")
 	}
-	cleanup, fs := cleanupSet()
-	if err := cleanup.complete(fs, func(name string) (string, bool) { return "true", name == envProtect }); err == nil || !cleanup.deletion.protectManaged {
-		t.Errorf("the cleanup controller's: %v, %v", cleanup.deletion.protectManaged, err)
+	cleanup, fs := settingsOf(nameCleanup)
+	if err := cleanup.complete(fs, func(name string) (string, bool) { return "true", name == envProtect }); err == nil || !cleanup.protectManaged {
+		t.Errorf("the cleanup controller's: %v, %v", cleanup.protectManaged, err)
 	}
 }

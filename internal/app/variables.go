@@ -1,5 +1,7 @@
 package app
 
+import "ephor.invalid/ephor/internal/lookups"
+
 // Variable is an environment variable that a process reads.
 type Variable struct{ Name, Default, Doc string }
 
@@ -19,9 +21,9 @@ func Variables() []Variable {
 		{envGenerateNative, "–", "Same as --generateValidatingAdmissionPolicy; the flag takes precedence."},
 		{envRequireMutating, "–", "Same as --generateMutatingAdmissionPolicy; the flag takes precedence."},
 		{envProtect, "–", "Same as --protectManagedResources; the flag takes precedence."},
-		{envBlocklist, "–", "Same as --httpBlocklist; the flag takes precedence."},
-		{envAllowlist, "–", "Same as --httpAllowlist; the flag takes precedence."},
-		{envNamespacedHTTP, "–", "Same as --allowHTTPInNamespacedPolicies; the flag takes precedence."},
+		{lookups.EnvBlocklist, "–", "Same as --httpBlocklist; the flag takes precedence."},
+		{lookups.EnvAllowlist, "–", "Same as --httpAllowlist; the flag takes precedence."},
+		{lookups.EnvNamespacedHTTP, "–", "Same as --allowHTTPInNamespacedPolicies; the flag takes precedence."},
 		{"OTEL_…", "–", "The OpenTelemetry settings for traces."},
 	}
 }

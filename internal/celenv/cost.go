@@ -5,18 +5,12 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
-
-	"ephor.invalid/ephor/internal/budget"
 )
 
 // The cost of evaluations is measured in the units of the API server. The library's own accounting observes every node and keeps all
 // values on a stack, which takes longer than the evaluation itself. Instead, an expression is charged for its parts when it starts, a
 // loop for the parts of its step in each iteration, and a call for the size of its arguments, with the library's formulas.
-
-// perExpression is the maximum cost of one expression.
-const perExpression = celconfig.PerCallLimit / budget.Share
 
 // cost is the way in which the price of a call depends on its arguments.
 type cost uint8
@@ -87,42 +81,4 @@ func libraryCost(function, overload string, args []ref.Val, result ref.Val) int6
 		return int64(min(*n, perExpression+1))
 	}
 	return 1
-}
-
-// ended reports whether the evaluation has ended because of its cost, because a lookup failed, or because the context is done.
-func (e *Evaluation) ended() bool { return e.remaining < 0 || e.failure != nil || e.over }
-
-// spend charges units of cost. The evaluation ends when it exceeds the cost limit of one expression.
-func (e *Evaluation) spend(n int64) {
-	n = min(n, perExpression+1) // what is refused does not count
-	e.spent += n
-	e.remaining -= n
-	e.look(n)
-	if e.cost += n; e.cost > perExpression && e.failure == nil {
-		e.failure = errCallLimit
-	}
-	e.exceeded = e.exceeded || e.cost > perExpression || e.remaining < 0
-}
-
-// take charges parts of expressions. The evaluation ends when it exceeds the limit.
-func (e *Evaluation) take(parts int) {
-	e.look(int64(parts))
-	if e.loopParts += parts; int64(e.loopParts) > e.limit {
-		e.loopParts = int(e.limit) + 1 // what is refused does not count
-		e.remaining, e.exceeded = -1, true
-	}
-}
-
-// Exceeded reports whether the evaluation exceeded one of its limits.
-func (e *Evaluation) Exceeded() bool { return e.exceeded }
-
-// lookEvery is the number of units of cost after which an evaluation looks at its context: less than a millisecond.
-const lookEvery = 2000
-
-// look looks at the context, before work of that cost.
-func (e *Evaluation) look(n int64) {
-	if e.unseen += n; e.unseen >= lookEvery {
-		e.unseen = 0
-		e.over = e.over || e.ctx.Err() != nil
-	}
 }

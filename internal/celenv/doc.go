@@ -9,6 +9,16 @@
 //
 // Expressions read objects as decoded, as map[string]any with int64 or float64 numbers, without conversion (native.go, path.go). The library
 // plans the expressions, with nodes of our own for frequent operations and for operations with a price (plan.go, node.go, cost.go).
+//
+//	text ──parse, check──▶ checked expression ──Compiler.Reads──▶ what it reads of the documents (reads.go)
+//	                             │ planner.plan, each node through these decorators in this order:
+//	                             │   node        our nodes for paths, calls, equality, constructors (node.go, path.go, call.go)
+//	                             │   remembered  keeps the fields of structs under construction     (guard.go)
+//	                             │   loopStep    charges an iteration                                (loop_cost.go)
+//	                             │   quantifier  replaces the loops of all and exists                (quantifier.go)
+//	                             ▼
+//	                           plan ──Evaluation, which charges its meter (meter.go)──▶ value
+//
 // Environments are built on first use, so that programs without CEL need no time for them; expressions are compiled once per policy.
 // Compiler.Reads derives from their checked form which parts of the documents they read (reads.go). NewTypeCheck checks expressions against
 // the schemas of kinds, for warnings.

@@ -92,7 +92,7 @@ type variable struct {
 // Evaluate starts an evaluation. It computes variables at most once, on first use. Only one goroutine may use it.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
-	e.ctx, e.in, e.variables, e.remaining, e.limit = ctx, in, v, budget, min(budget, MaxParts)
+	e.meter, e.in, e.variables = newMeter(ctx, budget), in, v
 	if in.Verifier != nil {
 		e.text = e.textOf
 	}
@@ -101,23 +101,12 @@ func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Eval
 
 // Evaluation is one evaluation of the expressions of a rule.
 type Evaluation struct {
-	ctx       context.Context
+	meter
 	in        *Input
 	variables *Variables
-	remaining int64
-	limit     int64 // of loopParts
-	spent     int64
-	cost      int64              // the cost of the current expression
-	failure   error              // the reason why a lookup of an expression failed
 	counted   map[inputPart]int  // the number of values in large parts of the object
 	arguments map[node][]ref.Val // the field values of structs under construction
 	structs   map[ref.Val]int    // the number of values in structs
-
-	loops     int   // the number of iterations of all loops
-	loopParts int   // the parts of expressions that these iterations evaluated
-	unseen    int64 // the cost since the evaluation looked at the context
-	over      bool  // whether the context is done
-	exceeded  bool  // whether a limit was exceeded
 
 	written bool   // libraryCall.written of the current call
 	text    TextOf // for the Verifier
@@ -136,9 +125,6 @@ func (e *Evaluation) Rebind(object any) {
 	in.Object = object
 	e.in, e.counted = &in, nil // counted objects may have been freed, and their memory reused
 }
-
-// Spent returns the cost of the expressions so far, in the library's units.
-func (e *Evaluation) Spent() int64 { return max(e.spent, int64(e.loopParts)) }
 
 // Bool evaluates an expression of type Bool.
 func (e *Evaluation) Bool(x *Expression) (bool, error) {
@@ -212,21 +198,20 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if e.failure != nil {
 		return nil, e.failure
 	}
-	if e.remaining < 0 || e.over {
+	if e.ended() {
 		return nil, errOutOfBudget
 	}
-	around := e.cost
-	e.cost = 0
+	around := e.begin()
 	e.spend(x.parts)
 	e.take(expressionParts)
 	if e.in.Trace != nil {
 		v, parts, err := e.explained(x)
-		e.cost = around
+		e.end(around)
 		e.in.Trace.Expression(x.text, shown(v), err, parts)
 		return v, err
 	}
 	v, err := x.evaluate(e)
-	e.cost = around
+	e.end(around)
 	return v, err
 }
 
@@ -246,7 +231,7 @@ func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
 	if failure, ok := v.(*types.Err); ok {
 		return v, failure
 	}
-	if e.ended() || e.over { // a loop that was interrupted has some value
+	if e.ended() { // a loop that was interrupted has some value
 		return nil, errors.New(textInterrupted)
 	}
 	return v, nil
@@ -263,19 +248,6 @@ func (e *Evaluation) textOf(x *Expression) (string, error) {
 		return "", &MistakeError{fmt.Sprintf("an expression of an attestor returns %s instead of a text", v.Type().TypeName())}
 	}
 	return string(s), nil
-}
-
-// interrupted reports whether the evaluation has ended because a lookup failed, the budget is used up, or the context
-// is done. Once it returns true, it always does, so that all nested loops end.
-func (e *Evaluation) interrupted() bool {
-	if e.failure != nil || e.remaining < 0 || e.over {
-		return true
-	}
-	e.loops++
-	if e.loops%celconfig.CheckFrequency == 0 {
-		e.over = e.ctx.Err() != nil
-	}
-	return e.over
 }
 
 // ResolveName implements the library's Activation.
@@ -409,7 +381,7 @@ func (e *Evaluation) compute(x *variable) ref.Val {
 	if v := e.recall(x.expression); v != nil {
 		return v
 	}
-	before := e.work()
+	before := e.work
 	v, err := e.run(x.expression)
 	switch {
 	case err != nil && native:

@@ -19,8 +19,8 @@ import (
 func testWorld() world.World {
 	settings := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings", "namespace": "default"}}
 	return world.World{
-		Clock: testClock{}, Rand: testRand{}, Kinds: testKinds{},
-		Resources: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+		Clock: testClock{}, Rand: testRand{}, Kinds: world.Kinds{Resource: testKinds{}.Resource},
+		Resources: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 			switch path := r.Path.String(); {
 			case r.Method == world.POST:
 				return map[string]any{"kind": "SubjectAccessReview", "status": map[string]any{"allowed": true}}, nil
@@ -34,7 +34,7 @@ func testWorld() world.World {
 			}
 			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.Path.Resource}, r.Path.Name)
 		}),
-		HTTP: world.HTTPFunc(func(_ context.Context, r world.ServiceRequest) (map[string]any, error) {
+		HTTP: world.HTTP(func(_ context.Context, r world.ServiceRequest) (map[string]any, error) {
 			if strings.Contains(r.URL, "blocked") || r.VariableHost {
 				return nil, errors.New("it is blocked")
 			}
@@ -43,7 +43,7 @@ func testWorld() world.World {
 			}
 			return map[string]any{"method": r.Method, "sent": r.Body, "headers": int64(len(r.Headers)), "statusCode": int64(200)}, nil
 		}),
-		Globals: world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
+		Globals: world.Globals(func(_ context.Context, name world.GlobalRequest) (any, error) {
 			switch name {
 			case "deployments":
 				return []any{map[string]any{"a": "b"}}, nil
@@ -56,7 +56,7 @@ func testWorld() world.World {
 			}
 			return nil, &world.NoGlobalError{Message: "none"}
 		}),
-		Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+		Images: world.Images{Image: func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 			if r.Reference != "ghcr.io/team/app:1" {
 				return nil, errors.New("no such image")
 			}
@@ -64,7 +64,7 @@ func testWorld() world.World {
 				"image": r.Reference, "resolvedImage": "ghcr.io/team/app@sha256:ab", "registry": "ghcr.io", "repository": "team/app", "identifier": "1",
 				"manifestList": nil, "manifest": map[string]any{"schemaVersion": int64(2)}, "configData": map[string]any{"config": map[string]any{"User": "1000"}},
 			}, nil
-		}),
+		}},
 	}
 }
 
@@ -78,11 +78,9 @@ func (testRand) Intn(n int) int { return n / 2 }
 
 type testKinds struct{}
 
-func (testKinds) Namespaced(context.Context, string, string) (bool, error) { return true, nil }
-
-func (testKinds) Resource(_ context.Context, apiVersion, kind string) (string, error) {
-	if kind != "ConfigMap" {
-		return "", errors.New("no matches for kind " + kind)
+func (testKinds) Resource(_ context.Context, k world.Kind) (string, error) {
+	if k.Kind != "ConfigMap" {
+		return "", errors.New("no matches for kind " + k.Kind)
 	}
 	return "configmaps", nil
 }

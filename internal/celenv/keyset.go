@@ -5,10 +5,12 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"ephor.invalid/ephor/internal/cel/jwt"
 )
 
 // keySet is a set of keys that verify tokens.
-type keySet struct{ list []verificationKey }
+type keySet struct{ list []jwt.Key }
 
 // ConvertToNative implements the library's interface.
 func (s keySet) ConvertToNative(t reflect.Type) (any, error) {
@@ -34,7 +36,7 @@ func (s keySet) Value() any { return s.document() }
 func (s keySet) document() any {
 	ids := []any{}
 	for _, k := range s.list {
-		ids = append(ids, k.id)
+		ids = append(ids, k.ID)
 	}
 	return map[string]any{"keys": ids}
 }

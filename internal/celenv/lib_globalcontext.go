@@ -53,5 +53,5 @@ func (e *Evaluation) global(name, projection string) (any, error) {
 	if projection != "" {
 		name += "." + projection
 	}
-	return e.world().Globals.Global(e.ctx, name)
+	return e.world().Globals(e.ctx, world.GlobalRequest(name))
 }

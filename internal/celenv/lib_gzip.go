@@ -3,11 +3,12 @@ package celenv
 import (
 	"bytes"
 	"compress/gzip"
-	"io"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"ephor.invalid/ephor/internal/bounded"
 )
 
 var libGzip = &Library{
@@ -51,12 +52,12 @@ var libGzip = &Library{
 				if err != nil {
 					return types.WrapErr(err)
 				}
-				out, err := io.ReadAll(io.LimitReader(r, maxText+1))
+				out, err := bounded.Read(r, maxText)
+				if bounded.Exceeded(err) {
+					return e.unknown(errTooLarge)
+				}
 				if err != nil {
 					return types.WrapErr(err)
-				}
-				if len(out) > maxText {
-					return e.unknown(errTooLarge)
 				}
 				e.take(len(out) / bytesPerPart)
 				return types.String(out)

@@ -35,7 +35,7 @@ var libImageData = &Library{
 
 // metadata returns the metadata of an image in its registry, with the field names of CEL policies.
 func (e *Evaluation) metadata(reference string) (map[string]any, error) {
-	if e.world().Images == nil {
+	if e.world().Images.Image == nil {
 		return nil, fmt.Errorf("registries are %w", world.ErrUnavailable)
 	}
 	request := e.in.Registry

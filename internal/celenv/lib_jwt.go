@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
+	"ephor.invalid/ephor/internal/cel/jwt"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -48,17 +49,17 @@ var libJWT = &Library{
 				}
 				keys, ok := args[1].(keySet)
 				if !ok {
-					key, err := keyOf(text(args[1]))
+					key, err := jwt.Text(text(args[1]))
 					if err != nil {
 						return failed("jwt.Decode: %v", err)
 					}
-					keys.list = []verificationKey{key}
+					keys.list = []jwt.Key{key}
 				}
 				clock := e.world().Clock
 				if clock == nil {
 					return e.unknown(fmt.Errorf("jwt.Decode: the time is %w", world.ErrUnavailable))
 				}
-				claims, err := verified(token, keys.list, clock.Now())
+				claims, err := jwt.Verify(token, keys.list, clock.Now())
 				if claims == nil {
 					claims = map[string]any{}
 				}
@@ -101,18 +102,6 @@ func keysOf(answer any) (keySet, error) {
 	if !ok {
 		return keySet{}, errors.New("the answer has no list of keys")
 	}
-	if len(list) > maxKeys {
-		return keySet{}, fmt.Errorf("there are %d keys; %d are allowed", len(list), maxKeys)
-	}
-	var out keySet
-	for i, k := range list {
-		key, usable, err := webKey(k)
-		if err != nil {
-			return keySet{}, fmt.Errorf("keys[%d]: %w", i, err)
-		}
-		if usable {
-			out.list = append(out.list, key)
-		}
-	}
-	return out, nil
+	keys, err := jwt.KeySet(list)
+	return keySet{keys}, err
 }

@@ -171,7 +171,7 @@ func (e *Evaluation) callResource(method string, p apipath.Path, body any) (any,
 	if err != nil {
 		return nil, err
 	}
-	return api.Call(e.ctx, world.APIRequest{Method: method, Path: p, Body: body})
+	return api(e.ctx, world.APIRequest{Method: method, Path: p, Body: body})
 }
 
 func getResource(e *Evaluation, args []ref.Val) ref.Val {
@@ -295,12 +295,11 @@ func textMap(v ref.Val) map[string]string {
 }
 
 func resourceOfKind(e *Evaluation, args []ref.Val) ref.Val {
-	finder, ok := e.world().Kinds.(world.ResourceFinder)
-	if !ok {
+	if e.world().Kinds.Resource == nil {
 		return types.WrapErr(errNotImplemented)
 	}
 	apiVersion, kind := text(args[0]), text(args[1])
-	plural, err := finder.Resource(e.ctx, apiVersion, kind)
+	plural, err := e.world().Kinds.Resource(e.ctx, world.Kind{APIVersion: apiVersion, Kind: kind})
 	if err != nil {
 		return e.unanswered("failed to map kind to resource", err)
 	}

@@ -5,15 +5,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
-
-	"ephor.invalid/ephor/internal/budget"
 )
-
-// MaxParts is the limit for all loops and calls of one evaluation, in evaluated parts of expressions. An iteration counts the parts of the
-// loop's condition and step, without those of inner loops; a call counts by the size of its arguments (see charge.go). A part takes less
-// than 100 ns, so an evaluation ends within the time that every other kind of rule has; the limits of the API server allow a second. A loop
-// that calls a handful of functions on each of 10,000 elements stays within the limit.
-const MaxParts = 200_000 / budget.Share
 
 // steps returns, by the ID of each loop's step, the number of parts that an iteration evaluates.
 func steps(checked *ast.AST) map[int64]int {
@@ -81,7 +73,7 @@ func (t *loopStep) Eval(vars interpreter.Activation) ref.Val {
 	if e == nil {
 		return t.Interpretable.Eval(vars)
 	}
-	if e.ended() || e.over {
+	if e.ended() {
 		return types.NewErr(textInterrupted) // the library's loop goes on to its end, without work
 	}
 	e.spend(int64(t.parts))

@@ -21,14 +21,6 @@ type sharedValue struct {
 	work
 }
 
-// work is the cost that an evaluation has spent so far.
-type work struct {
-	spent            int64
-	loops, loopParts int
-}
-
-func (e *Evaluation) work() work { return work{e.spent, e.loops, e.loopParts} }
-
 // evaluation returns an empty evaluation.
 func (m *Memo) evaluation() *Evaluation {
 	if m == nil || m.idle == nil {
@@ -55,15 +47,12 @@ func (e *Evaluation) Release() {
 // that budgets do not depend on other policies.
 func (e *Evaluation) recall(x *Expression) ref.Val {
 	m := e.in.Memo
-	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() || e.over || !sameObject(m.object, e.in.Object) {
+	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() || !sameObject(m.object, e.in.Object) {
 		return nil
 	}
 	for i := range m.values {
 		if known := &m.values[i]; known.plan == x.planned {
-			e.spent += known.spent
-			e.remaining -= known.spent
-			e.loops += known.loops
-			e.take(known.loopParts)
+			e.again(known.work)
 			return known.Val
 		}
 	}
@@ -73,13 +62,13 @@ func (e *Evaluation) recall(x *Expression) ref.Val {
 // remember stores a value for later evaluations with the same object. before is the work spent before the value was evaluated.
 func (e *Evaluation) remember(x *Expression, v ref.Val, before work) {
 	m := e.in.Memo
-	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() || e.over {
+	if m == nil || !x.ofObject || e.in.Trace != nil || e.ended() {
 		return
 	}
 	if !sameObject(m.object, e.in.Object) {
 		m.object, m.values = e.in.Object, nil
 	}
-	m.values = append(m.values, sharedValue{x.planned, v, work{e.spent - before.spent, e.loops - before.loops, e.loopParts - before.loopParts}})
+	m.values = append(m.values, sharedValue{x.planned, v, e.since(before)})
 }
 
 // sameObject reports whether two objects are the same map.

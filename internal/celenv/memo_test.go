@@ -91,8 +91,8 @@ func TestMemoChargesLoops(t *testing.T) {
 		if _, err := e.Bool(r.expression); err != nil {
 			t.Fatal(err)
 		}
-		if e.loops != 100 || e.loopParts == 0 {
-			t.Errorf("%d loops, %d parts", e.loops, e.loopParts)
+		if e.loops != 100 || e.parts == 0 {
+			t.Errorf("%d loops, %d parts", e.loops, e.parts)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
 
 // iterate evaluates the predicate for an element. It returns false if the evaluation was interrupted.
 func (q *quantifier) iterate(e *Evaluation, s *element) bool {
-	if e.ended() || e.over {
+	if e.ended() {
 		return false
 	}
 	e.spend(int64(q.parts))

@@ -71,7 +71,7 @@ func TestQuantifiersAreTheLibrarysLoops(t *testing.T) {
 			evaluate := func(plan *planned, budget int64) outcome {
 				e := c.Variables().Evaluate(context.Background(), &Input{Object: object}, budget)
 				v, err := e.value(&Expression{expression, plan})
-				return outcome{fmt.Sprint(v), fmt.Sprint(err), e.spent, e.remaining, e.loops, e.loopParts}
+				return outcome{fmt.Sprint(v), fmt.Sprint(err), e.spent, e.remaining, e.loops, e.parts}
 			}
 			full := evaluate(x.planned, Budget)
 			for budget := int64(0); budget <= full.spent+1; budget += 1 + full.spent/40 {

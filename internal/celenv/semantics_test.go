@@ -169,15 +169,15 @@ func contextWorld(t *testing.T, file string) world.World {
 	return fixed.New(fixed.Values{
 		Seed: 1, Now: func() time.Time { return time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC) },
 		ContextResources: func() ([]map[string]any, error) { return given.Spec.Resources, nil },
-		Globals:          world.GlobalsFunc(func(context.Context, string) (any, error) { return nil, &world.NoGlobalError{} }),
-		Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+		Globals:          world.Globals(func(context.Context, world.GlobalRequest) (any, error) { return nil, &world.NoGlobalError{} }),
+		Images: world.Images{Image: func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 			for _, i := range given.Spec.Images {
 				if i["image"] == r.Reference {
 					return i, nil
 				}
 			}
 			return nil, errors.New("image data for " + r.Reference + " not found in the context")
-		}),
+		}},
 	}).For(world.Cluster())
 }
 

@@ -25,8 +25,8 @@ func (o Options) namespaceObject(c *policy.Call) (any, error) {
 		return nil, nil
 	}
 	ctx := c.Context()
-	if reader, ok := c.World.Namespaces.(world.NamespaceObjects); ok {
-		found, err := reader.Namespace(ctx, r.Namespace)
+	if read := c.World.Namespaces.Object; read != nil {
+		found, err := read(ctx, world.NamespaceRequest(r.Namespace))
 		switch {
 		case err != nil:
 			return nil, err
@@ -56,8 +56,8 @@ func namespaceLabels(ctx context.Context, c *policy.Call) (map[string]string, er
 	if c.Request.ResolveNamespace != nil {
 		return c.Request.NamespaceLabels(ctx)
 	}
-	if n := c.World.Namespaces; n != nil {
-		return n.Labels(ctx, c.Request.Namespace)
+	if read := c.World.Namespaces.Labels; read != nil {
+		return read(ctx, world.NamespaceRequest(c.Request.Namespace))
 	}
 	return nil, world.ErrUnavailable
 }

@@ -58,7 +58,7 @@ var (
 // that of the object.
 func (p *Params) Find(c *policy.Call, kind admissionregistrationv1.ParamKind) ([]map[string]any, error) {
 	w, ctx := c.World, c.Context()
-	if w.Kinds == nil {
+	if w.Kinds.Namespaced == nil {
 		return nil, errNoObjects
 	}
 	namespace, err := p.namespaceFor(c, kind)
@@ -77,7 +77,7 @@ func (p *Params) namespaceFor(c *policy.Call, kind admissionregistrationv1.Param
 	if p.TakeNamespace && p.namespace != "" {
 		return p.namespace, nil
 	}
-	namespaced, err := c.World.Kinds.Namespaced(c.Context(), kind.APIVersion, kind.Kind)
+	namespaced, err := c.World.Kinds.Namespaced(c.Context(), world.Kind(kind))
 	var unknown *world.NoKindError
 	switch {
 	case errors.As(err, &unknown):
@@ -101,7 +101,7 @@ func (p *Params) read(ctx context.Context, w world.World, kind admissionregistra
 		if w.Lists == nil {
 			return nil, errNoObjects
 		}
-		return w.Lists.List(ctx, world.Query{APIVersion: kind.APIVersion, Kind: kind.Kind, Namespace: namespace, Selector: *p.selector})
+		return w.Lists(ctx, world.Query{APIVersion: kind.APIVersion, Kind: kind.Kind, Namespace: namespace, Selector: *p.selector})
 	}
 	if w.Objects == nil {
 		return nil, errNoObjects

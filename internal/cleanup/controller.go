@@ -85,6 +85,8 @@ const (
 	longestWait  = time.Minute
 	// longestRun bounds the duration of a run, so that a run that hangs does not block a worker for ever.
 	longestRun = time.Hour
+	// clockTolerance is how far the clock of another replica may be ahead. A stored run that is later was never made.
+	clockTolerance = 10 * time.Minute
 )
 
 // Controller runs policies when they are due.
@@ -266,7 +268,7 @@ func (c *Controller) next(e *entry) (work, time.Duration) {
 // not before a pause is over. Missed times cause one run.
 func (c *Controller) due(e *entry) time.Time {
 	last := e.last
-	if stored := lastExecution(e.object); stored.After(last) {
+	if stored := lastExecution(e.object); stored.After(last) && !stored.After(c.Now().Add(clockTolerance)) {
 		last = stored
 	}
 	if last.IsZero() {

@@ -68,6 +68,8 @@ func TestDue(t *testing.T) {
 		{"0 * * * *", "2026-01-31T12:00:00Z", "", "2026-01-31T13:00:00Z"},
 		{"0 * * * *", "2026-01-01T00:00:00Z", "2026-01-30T00:00:00Z", "2026-01-30T01:00:00Z"}, // missed times cause one run
 		{"0 * * * *", "2026-01-31T11:30:00Z", "no time", "2026-01-31T12:00:00Z"},
+		{"*/5 * * * *", "2026-01-31T11:30:00Z", "2026-01-31T12:06:00Z", "2026-01-31T12:10:00Z"}, // by a clock that is ahead
+		{"0 * * * *", "2026-01-31T11:30:00Z", "2099-01-31T12:00:00Z", "2026-01-31T12:00:00Z"},   // by a clock that was wrong
 	} {
 		ctl, _ := newController(&now)
 		u := object(c.schedule, c.created, c.last, nil)

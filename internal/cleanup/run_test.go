@@ -126,3 +126,24 @@ func configMap(name string) *unstructured.Unstructured {
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "n", "uid": name, "resourceVersion": "1"},
 	}}
 }
+
+// An object that is being deleted already is not deleted again.
+func TestObjectsThatAreBeingDeleted(t *testing.T) {
+	program, diags := compile.One(compile.Object{Value: map[string]any{
+		"apiVersion": "policies.kyverno.io/v1", "kind": "DeletingPolicy", "metadata": map[string]any{"name": "p", "uid": "u"},
+		"spec": map[string]any{"schedule": "0 * * * *", "matchConstraints": map[string]any{"resourceRules": []any{
+			map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"*"}, "resources": []any{"configmaps"}},
+		}}},
+	}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	e := &Executor{NamespaceLabels: func(context.Context, string) (map[string]string, error) { return nil, nil }, Settings: settings.Defaults, Log: slog.New(slog.DiscardHandler)}
+	there, going := configMap("a"), configMap("b")
+	now := metav1.Now()
+	going.SetDeletionTimestamp(&now)
+	var plan Plan
+	if !e.evaluate(t.Context(), program, configMaps, there, &plan) || e.evaluate(t.Context(), program, configMaps, going, &plan) || len(plan.Delete) != 1 {
+		t.Errorf("%+v", plan)
+	}
+}

@@ -21,7 +21,7 @@ func denied(condition string) string {
 }
 
 // For common mistakes, the output contains the helpful sentence: where the mistake is, and how to correct it. If Kyverno has a text for the
-// mistake, it comes first, verbatim.
+// mistake that can be read, it comes first, verbatim.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name, policy string
@@ -54,7 +54,7 @@ func TestMistakes(t *testing.T) {
 		},
 		{
 			"a misspelt context entry", ruled("p", "    context:\n    - name: allowed\n      variable: {value: [a]}\n"+denied(`{key: "{{ request.object.metadata.name }}", operator: AnyIn, value: "{{ alowed }}"}`)),
-			[]string{"variable alowed must match regex", "(did you mean allowed?)"}, true,
+			[]string{"there is no variable alowed in rule r", "(did you mean allowed?)"}, true,
 		},
 		{
 			"Latin-1", strings.Replace(ruled("p", requiresTeam), "message: m", "message: caf\xe9", 1),

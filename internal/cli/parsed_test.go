@@ -7,9 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/net/html"
 )
@@ -125,5 +130,64 @@ func parsed(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if err := parsers[args[0]](ts.ReadFile(args[1])); err != nil {
 		ts.Fatalf("%s is not %s: %v\n%s", args[1], args[0], err, ts.ReadFile(args[1]))
+	}
+}
+
+// inClusters are formats of commands that need a cluster: end-to-end tests parse them.
+var inClusters = []string{"cleanup preview json", "preflight json"}
+
+// A script parses each format that a command offers, from its standard output.
+func TestEveryFormatIsParsed(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	parsed := map[string]bool{} // command and format
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var words []string
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(strings.TrimPrefix(line, "! "))
+			switch {
+			case len(fields) > 2 && fields[0] == "exec" && fields[1] == "ephor":
+				words = fields[2:]
+			case len(fields) == 3 && fields[0] == "parsed" && fields[2] == "stdout":
+				for _, flag := range []string{"-o", "--output", "--output-format"} {
+					if i := slices.Index(words, flag); i >= 0 && i+1 < len(words) {
+						parsed[words[0]+" "+words[i+1]], parsed[words[0]+" "+words[1]+" "+words[i+1]] = true, true
+					}
+				}
+			}
+		}
+	}
+	found := 0
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		for _, flag := range []string{"output", "output-format"} {
+			formats, ok := cmd.GetFlagCompletionFunc(flag)
+			if !ok {
+				continue
+			}
+			words, _ := formats(cmd, nil, "")
+			for _, format := range words {
+				_, name, _ := strings.Cut(cmd.CommandPath()+" "+format, " ")
+				if format == "table" || slices.Contains(inClusters, name) {
+					continue
+				}
+				if found++; !parsed[name] {
+					t.Errorf("no script parses what `ephor %s -o %s` prints", strings.TrimSuffix(name, " "+format), format)
+				}
+			}
+		}
+		for _, c := range cmd.Commands() {
+			look(c)
+		}
+	}
+	look(NewRoot())
+	if found < 20 {
+		t.Errorf("only %d formats were found", found)
 	}
 }

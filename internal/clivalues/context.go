@@ -14,7 +14,7 @@ import (
 type Context struct {
 	// Resources are the objects that the libraries read.
 	Resources []map[string]any
-	// Images returns the data of images.
+	// Images has the data of images.
 	Images world.Images
 }
 
@@ -47,15 +47,15 @@ func ReadContext(path string) (*Context, diag.List) {
 		}
 		images[name] = image
 	}
-	out.Images = images
+	out.Images.Image = images.image
 	return out, diags
 }
 
 // contextImages holds the data of images, by the references that policies use.
 type contextImages map[string]map[string]any
 
-// Image implements world.Images.
-func (m contextImages) Image(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+// image returns the data of an image.
+func (m contextImages) image(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 	if image, ok := m[r.Reference]; ok {
 		return image, nil
 	}

@@ -68,13 +68,13 @@ func ParseAssignments(list []string) (map[string]any, diag.List) {
 				continue
 			}
 			if len(parts) != 2 {
-				pass(pair, "is not name=value", "it is passed over")
+				pass(pair, "is not name=value", "it is passed over: write --set NAME=VALUE")
 				continue
 			}
 			k, v := strings.TrimSpace(parts[0]), strings.TrimSpace(parts[1])
 			switch _, again := out[k]; {
 			case k == "" || v == "":
-				pass(pair, "is not name=value", "it is passed over")
+				pass(pair, "is not name=value", "it is passed over: write --set NAME=VALUE")
 			case again:
 				pass(pair, "names a variable again", "it is passed over")
 			case strings.Contains(k, "request.object."):

@@ -64,19 +64,19 @@ func (c *Calls) add(r v1alpha1.APICallResponse) error {
 
 // Services answers calls of services.
 func (c *Calls) Services() world.Services {
-	return world.ServicesFunc(func(_ context.Context, r world.ServiceRequest) (any, error) {
+	return func(_ context.Context, r world.ServiceRequest) (any, error) {
 		response, ok := c.services[r.Method+" "+r.URL]
 		if !ok {
 			return nil, fmt.Errorf("apiCallResponses has no answer to %s %s: %w", r.Method, r.URL, world.ErrUnavailable)
 		}
 		return answer(response)
-	})
+	}
 }
 
 // HTTP answers requests of CEL policies with statusCode and body, whatever the status. It passes requests without a defined answer
 // to next, which may be nil.
 func (c *Calls) HTTP(next world.HTTP) world.HTTP {
-	return world.HTTPFunc(func(ctx context.Context, r world.ServiceRequest) (map[string]any, error) {
+	return func(ctx context.Context, r world.ServiceRequest) (map[string]any, error) {
 		response, ok := c.services[r.Method+" "+r.URL]
 		switch {
 		case ok:
@@ -84,8 +84,8 @@ func (c *Calls) HTTP(next world.HTTP) world.HTTP {
 		case next == nil:
 			return nil, fmt.Errorf("apiCallResponses has no answer to %s %s: %w", r.Method, r.URL, world.ErrUnavailable)
 		}
-		return next.Exchange(ctx, r)
-	})
+		return next(ctx, r)
+	}
 }
 
 // API answers requests of the Kubernetes API. It passes requests without a defined answer to next, which may be nil.
@@ -93,15 +93,15 @@ func (c *Calls) API(next world.API) world.API {
 	if len(c.paths) == 0 {
 		return next
 	}
-	return world.APIFunc(func(ctx context.Context, r world.APIRequest) (any, error) {
+	return func(ctx context.Context, r world.APIRequest) (any, error) {
 		if response, ok := c.paths[r.Method+" "+r.Path.String()]; ok {
 			return answer(response)
 		}
 		if next == nil {
 			return nil, fmt.Errorf("apiCallResponses has no answer to %s %s: %w", r.Method, r.Path.String(), world.ErrUnavailable)
 		}
-		return next.Call(ctx, r)
-	})
+		return next(ctx, r)
+	}
 }
 
 func answer(r v1alpha1.MockResponse) (any, error) {

@@ -35,7 +35,7 @@ func NewGlobals(list []v1alpha1.GlobalContextEntryValue, dir string) (world.Glob
 		}
 		out[e.Name] = entry
 	}
-	return world.GlobalsFunc(out.global), nil
+	return out.global, nil
 }
 
 func newGlobal(e v1alpha1.GlobalContextEntryValue, dir string) (globalEntry, error) {
@@ -132,8 +132,9 @@ func search(text string, v any) (any, error) {
 	return query.Search(&jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}, v)
 }
 
-// global implements world.Globals.
-func (g globalData) global(_ context.Context, name string) (any, error) {
+// global is world.Globals.
+func (g globalData) global(_ context.Context, asked world.GlobalRequest) (any, error) {
+	name := string(asked)
 	if e, ok := g[name]; ok {
 		return e.value, nil
 	}

@@ -30,12 +30,12 @@ func TestCalls(t *testing.T) {
 		{"POST", "https://a.example/x", `HTTP 404: {"ok":true}`},
 		{"GET", "https://a.example/y", "apiCallResponses has no answer to GET https://a.example/y: not available here"},
 	} {
-		got, err := c.Services().Call(t.Context(), world.ServiceRequest{Method: x.method, URL: x.url})
+		got, err := c.Services()(t.Context(), world.ServiceRequest{Method: x.method, URL: x.url})
 		if x.want == "" && (err != nil || !reflect.DeepEqual(got, body)) || x.want != "" && (err == nil || err.Error() != x.want) {
 			t.Errorf("%s %s: %v, %v", x.method, x.url, got, err)
 		}
 	}
-	next := world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) { return "next " + r.Path.String(), nil })
+	next := world.API(func(_ context.Context, r world.APIRequest) (any, error) { return "next " + r.Path.String(), nil })
 	for _, x := range []struct {
 		path string
 		next world.API
@@ -49,7 +49,7 @@ func TestCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.API(x.next).Call(t.Context(), world.APIRequest{Method: "GET", Path: p})
+		got, err := c.API(x.next)(t.Context(), world.APIRequest{Method: "GET", Path: p})
 		if x.want == "" && err == nil || x.want != "" && got != x.want {
 			t.Errorf("%s: %v, %v", x.path, got, err)
 		}
@@ -99,12 +99,12 @@ func TestGlobals(t *testing.T) {
 		"pods.first": "a",
 		"with.dot":   []any{map[string]any{"kind": "X"}},
 	} {
-		if got, err := g.Global(t.Context(), name); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := g(t.Context(), world.GlobalRequest(name)); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"other", "data.other"} {
-		if _, err := g.Global(t.Context(), name); err == nil {
+		if _, err := g(t.Context(), world.GlobalRequest(name)); err == nil {
 			t.Errorf("%s is there", name)
 		}
 	}

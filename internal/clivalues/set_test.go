@@ -60,7 +60,7 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(diags)
 	}
 	assignments, diags := ParseAssignments([]string{"cm.data.b=set,bad,=x,y=,a=b=c,request.object.x=1,", "cm.data.b=again"})
-	if len(diags) != 6 || diags.HasErrors() || diags[0].String() != `warning: --set: "bad" is not name=value (it is passed over)` {
+	if len(diags) != 6 || diags.HasErrors() || diags[0].String() != `warning: --set: "bad" is not name=value (it is passed over: write --set NAME=VALUE)` {
 		t.Errorf("warnings %v", diags)
 	}
 	s := New(spec, assignments)

@@ -6,6 +6,7 @@ import "context"
 type Owner struct {
 	leader bool
 	share  Share
+	inside bool
 	by     func(key string) string
 }
 
@@ -20,6 +21,10 @@ var (
 // nil for the key itself.
 func Shared(s Share, by func(key string) string) Owner { return Owner{share: s, by: by} }
 
+// Inside returns the owner of rows that run in every replica and share the work inside of their keys. Their keys are added again whenever the share
+// of this replica changes.
+func Inside(s Share) Owner { return Owner{share: s, inside: true} }
+
 // Share decides which keys belong to this replica (package ring).
 type Share interface {
 	// Hold begins work on the key; ok is false if it may not begin. held is cancelled if the work must end early. release ends it.
@@ -30,7 +35,7 @@ type Share interface {
 
 // hold begins work on a key of a row.
 func (o Owner) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool) {
-	if o.share == nil {
+	if o.share == nil || o.inside {
 		return ctx, func() {}, true
 	}
 	if o.by != nil {

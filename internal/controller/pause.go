@@ -48,11 +48,15 @@ func (p *Pause) After(ctx context.Context, began time.Time) {
 }
 
 // Sleep waits until the duration is over or ctx is done.
-func Sleep(ctx context.Context, d time.Duration) {
+func Sleep(ctx context.Context, d time.Duration) { SleepUnless(ctx, d, nil) }
+
+// SleepUnless waits until the duration is over, the channel is closed or ctx is done.
+func SleepUnless(ctx context.Context, d time.Duration, early <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
+	case <-early:
 	case <-t.C:
 	}
 }

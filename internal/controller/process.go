@@ -14,6 +14,8 @@ type Process struct {
 	Cache func(context.Context) error
 	// Build creates the components that need the cache. They run until the context of the cache is done.
 	Build func(context.Context) error
+	// First returns rows that run from before the caches are filled until they end: those whose data filling waits for. nil for none.
+	First func() []Row
 	// Serve answers requests until its context is done, and finishes open requests after that.
 	Serve func(context.Context) error
 	// Fill waits until the caches are synced.
@@ -33,12 +35,17 @@ type Process struct {
 
 // Run runs the process, and returns after all parts have ended: because ctx is done, or because a part has ended too early.
 func (p *Process) Run(ctx context.Context) (err error) {
+	var early sync.WaitGroup
+	defer early.Wait()
 	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCache()
 	cacheDone := make(chan error, 1)
 	go func() { cacheDone <- p.Cache(cacheCtx) }()
 	if err := p.Build(cacheCtx); err != nil {
 		return err
+	}
+	if p.First != nil {
+		early.Go(func() { p.run(cacheCtx, p.First()) })
 	}
 	run, stop := context.WithCancel(ctx)
 	defer stop()

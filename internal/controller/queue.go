@@ -11,7 +11,8 @@ import (
 // changes all the time would be retried all the time.
 type queue struct {
 	workqueue.TypedDelayingInterface[string]
-	pauses workqueue.TypedRateLimiter[string]
+	pauses  workqueue.TypedRateLimiter[string]
+	collect time.Duration // how long changes of a key are collected
 
 	mu   sync.Mutex
 	keys map[string]keyState // only those that are being reconciled, or wait for a retry
@@ -22,10 +23,11 @@ type keyState struct {
 	changed bool // while it was being reconciled
 }
 
-func newQueue() *queue {
+func newQueue(collect time.Duration) *queue {
 	return &queue{
 		TypedDelayingInterface: workqueue.NewTypedDelayingQueue[string](), // without a name, and so without metrics of its own
 		pauses:                 workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
+		collect:                collect,
 		keys:                   map[string]keyState{},
 	}
 }
@@ -36,7 +38,7 @@ func (q *queue) add(key string) {
 	defer q.mu.Unlock()
 	switch s, busy := q.keys[key]; {
 	case !busy:
-		q.Add(key)
+		q.AddAfter(key, q.collect)
 	case !s.waits:
 		q.keys[key] = keyState{changed: true}
 	}
@@ -62,7 +64,7 @@ func (q *queue) done(key string, again time.Duration) {
 	q.pauses.Forget(key)
 	switch {
 	case changed:
-		q.Add(key)
+		q.AddAfter(key, q.collect)
 	case again > 0:
 		q.AddAfter(key, again)
 	}

@@ -24,6 +24,8 @@ type Row struct {
 	// Reconcile brings the state of one key in line with what is wanted, and returns the time until the key is reconciled again without a
 	// change; 0 for never. An error, or a panic, is retried after a pause that grows. It may be nil: then the row has sources only.
 	Reconcile func(ctx context.Context, key string) (again time.Duration, err error)
+	// Collect is how long the changes of a key are collected before it is reconciled; 0 for not at all.
+	Collect time.Duration
 	// Workers is the number of keys that are reconciled at the same time; 0 for one. A key is never reconciled twice at the same time.
 	Workers int
 }
@@ -75,7 +77,7 @@ func (r *Row) run(ctx context.Context, log *slog.Logger, observer Observer) {
 		start(func(string) {})
 		return
 	}
-	q := newQueue()
+	q := newQueue(r.Collect)
 	defer q.ShutDown()
 	start(q.add)
 	running.Go(func() { r.begin(ctx, q) })

@@ -33,6 +33,19 @@ func Forever(run func(context.Context)) Source {
 	return Func(func(ctx context.Context, _ func(string)) error { run(ctx); return nil })
 }
 
+// Repeat is a Source that calls a function again and again, each time after the pause that it returned. It adds no keys.
+type Repeat func(ctx context.Context) time.Duration
+
+// Start implements Source.
+func (f Repeat) Start(ctx context.Context, _ func(key string)) func() error {
+	return func() error {
+		for ctx.Err() == nil {
+			Sleep(ctx, f(ctx))
+		}
+		return nil
+	}
+}
+
 // Signal is a Source that other parts of the process use. Several rows may have the same Signal. Its zero value is ready.
 type Signal struct {
 	mu   sync.Mutex

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -122,7 +123,7 @@ func detailOf(r *compliance.Result, fields map[string]any) detail {
 	seconds, _ := timestamp["seconds"].(float64)
 	d.Seconds = int64(seconds)
 	properties, _ := fields["properties"].(map[string]any)
-	for _, k := range sortedKeys(properties) {
+	for _, k := range slices.Sorted(maps.Keys(properties)) {
 		if len(d.Properties) == maxProperties {
 			break
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/impact"
 	"ephor.invalid/ephor/internal/rollout"
@@ -174,31 +175,39 @@ func (d *Dashboard) evaluate(ctx context.Context, one *session, reading *reading
 		return nil, err
 	}
 	visible := d.visible(v)
+	labels := func(ctx context.Context, namespace string) (map[string]string, error) {
+		labels, err := c.NamespaceLabels(ctx, namespace)
+		if err != nil {
+			err = fmt.Errorf("the labels of namespace %s: %w", namespace, err)
+		}
+		return labels, err
+	}
 	facts := impact.Facts{
-		Label: e.OwnerLabel, Labels: c.namespaceLabels, Objects: e.On == onObjects, Deferred: impact.Deferred(set.programs),
+		Label: e.OwnerLabel, Labels: labels, Objects: e.On == onObjects, Deferred: impact.Deferred(set.programs),
 		NoLookups: "the lookups of rules: the dashboard looks up only the labels of namespaces",
 	}
 	if d.o.Tokens != nil {
-		facts.Owners = &rollout.Owners{Read: c.meta, Label: e.OwnerLabel, Limit: maxOwnerReads}
+		facts.Owners = &rollout.Owners{Read: c.Meta, Label: e.OwnerLabel, Limit: maxOwnerReads}
 	}
 	lack := func(n int, what string) {
 		if n > 0 {
 			facts.Lacks = append(facts.Lacks, impact.Lack{What: what, Requests: n})
 		}
 	}
-	exceptions, denied, err := c.exceptions(ctx, visible)
+	exceptions, errs := c.Exceptions(ctx, cluster.Where{Visible: visible}, d.o.Now())
+	n, err := denied(errs)
 	if err != nil {
 		return nil, err
 	}
-	lack(denied, "the effect of exceptions that you may not list")
-	current, denied, err := c.inForce(ctx, set.programs, d.compiling())
+	lack(n, "the effect of exceptions that you may not list")
+	current, _, errs, err := c.InForce(ctx, set.programs, d.compiling())
 	if err != nil {
 		return nil, err
 	}
-	lack(denied, "the effect of policies in force that you may not read")
+	lack(len(errs), "the effect of policies in force that you may not read")
 	joined := append(set.exceptions, exceptions...)
 	options := impact.Options{
-		Kinds: impact.NewKinds(d.o.Discovery), Root: fixed.New(fixed.Values{Now: d.o.Now}), Labels: c.namespaceLabels, Families: d.o.Families,
+		Kinds: impact.NewKinds(d.o.Discovery), Root: fixed.New(fixed.Values{Now: d.o.Now}), Labels: labels, Families: d.o.Families,
 	}
 	if d.o.Settings != nil {
 		options.Settings = d.o.Settings()
@@ -218,11 +227,11 @@ func (d *Dashboard) evaluate(ctx context.Context, one *session, reading *reading
 	limit := &bounds{until: until, left: maxEvaluated}
 	var records iter.Seq[impact.Record]
 	if e.On == onObjects {
-		kinds, err := c.kinds(slices.Concat(set.programs, current))
+		kinds, err := c.Kinds(slices.Concat(set.programs, current))
 		if err != nil {
 			return nil, err
 		}
-		records = c.objects(ctx, kinds, e.Namespaces, visible, limit)
+		records = limit.within(c.Objects(ctx, kinds, cluster.Where{Namespaces: e.Namespaces, Visible: visible}))
 	} else {
 		recorded, unasked, err := d.recorded(ctx, one, reading, limit, &decision.Query{Since: e.Since, Namespaces: e.Namespaces})
 		if err != nil {

@@ -105,10 +105,10 @@ func (d *Dashboard) answerPolicies(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if of == (choice{}) {
-		list, err := c.choices(r.Context(), d.visible(viewOf(r)))
+		list, err := d.choices(r.Context(), c, d.visible(viewOf(r)))
 		return map[string]any{"policies": list}, err
 	}
-	text, err := c.text(r.Context(), of)
+	text, err := policyText(r.Context(), c, of)
 	if err == nil && text == "" {
 		err = badRequest{errors.New("there is no such policy that you may read")}
 	}

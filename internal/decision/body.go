@@ -15,9 +15,9 @@ import (
 // Body is a JSON text that is stored once, however many records have it.
 type Body struct {
 	// The beginning of the SHA-256 of the text.
-	Digest string `json:"digest"`
+	Digest string `json:"digest" proto:"1,hex"`
 	// The text, compressed by DEFLATE with the dictionary of the schema; absent if an earlier record of the file has the text.
-	Deflated []byte `json:"deflated,omitempty"`
+	Deflated []byte `json:"deflated,omitempty" proto:"2"`
 }
 
 // dictionary has the words of Kubernetes with which texts are compressed. It is a part of the schema: another dictionary needs another field.

@@ -12,13 +12,13 @@ import (
 // Lookups holds the lookups of the rules of one review. With them, the review can be evaluated again without the cluster.
 type Lookups struct {
 	// The lookups, in order.
-	List []Lookup `json:"list,omitempty"`
+	List []Lookup `json:"list,omitempty" proto:"1"`
 	// Salt of the digests of hidden parts.
-	Salt string `json:"salt,omitempty"`
+	Salt string `json:"salt,omitempty" proto:"2,hex"`
 	// Kinds of lookups that rules could not make at all, as ⟨reach⟩ ⟨member⟩.
-	Lacks []string `json:"lacks,omitempty"`
+	Lacks []string `json:"lacks,omitempty" proto:"3"`
 	// Whether some lookups are not recorded, since there were too many.
-	Clipped bool `json:"clipped,omitempty"`
+	Clipped bool `json:"clipped,omitempty" proto:"4"`
 	// Whether lookups are recorded, and the reader may not read everything. Nothing else is set then.
 	Withheld bool `json:"withheld,omitempty"`
 }
@@ -26,19 +26,19 @@ type Lookups struct {
 // Lookup is one lookup with its answer. Equal lookups are recorded once.
 type Lookup struct {
 	// What was called.
-	Method string `json:"method"`
+	Method string `json:"method" proto:"1"`
 	// Namespace to which the rule is confined, * if it is not confined; absent for a lookup about the request itself.
-	Reach string `json:"reach,omitempty"`
+	Reach string `json:"reach,omitempty" proto:"2"`
 	// The request without the parts that may hold credentials.
-	Asked string `json:"asked,omitempty"`
+	Asked string `json:"asked,omitempty" proto:"3"`
 	// Digest of those parts.
-	Digest string `json:"digest,omitempty"`
+	Digest string `json:"digest,omitempty" proto:"4,hex"`
 	// The JSON text of the answer; absent if error or unknown is set.
-	Answer *Body `json:"answer,omitempty"`
+	Answer *Body `json:"answer,omitempty" proto:"5"`
 	// Why there was no answer.
-	Error *taped.Failure `json:"error,omitempty"`
+	Error *taped.Failure `json:"error,omitempty" proto:"6"`
 	// Why the answer is not recorded: cut, large or unsteady.
-	Unknown string `json:"unknown,omitempty"`
+	Unknown string `json:"unknown,omitempty" proto:"7"`
 }
 
 // Reasons why an answer is not recorded.

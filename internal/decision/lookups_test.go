@@ -27,7 +27,7 @@ type answering struct {
 	err    error
 }
 
-func (a answering) Get(context.Context, string, string, string, string) (map[string]any, error) {
+func (a answering) Get(context.Context, world.ObjectRequest) (map[string]any, error) {
 	m, _ := a.answer.(map[string]any)
 	return m, a.err
 }
@@ -35,16 +35,16 @@ func (a answering) List(context.Context, world.Query) ([]map[string]any, error) 
 	m, _ := a.answer.([]map[string]any)
 	return m, a.err
 }
-func (a answering) Global(context.Context, string) (any, error)         { return a.answer, a.err }
-func (a answering) OfSecrets(name string) bool                          { return strings.HasPrefix(name, "secret") }
-func (a answering) Call(context.Context, world.APIRequest) (any, error) { return a.answer, a.err }
+func (a answering) Global(context.Context, world.GlobalRequest) (any, error) { return a.answer, a.err }
+func (a answering) OfSecrets(name string) bool                               { return strings.HasPrefix(name, "secret") }
+func (a answering) Call(context.Context, world.APIRequest) (any, error)      { return a.answer, a.err }
 func (a answering) Allowed(context.Context, world.AccessRequest) (bool, string, error) {
 	return true, fmt.Sprint(a.answer), a.err
 }
 
 func (a answering) For(world.Reach) world.World {
 	call := func(context.Context, world.ServiceRequest) (any, error) { return a.answer, a.err }
-	return world.World{Objects: a, Lists: a, Globals: a, API: a, Services: world.ServicesFunc(call), Access: a}
+	return world.World{Objects: a.Get, Lists: a.List, Globals: a.Global, GlobalOfSecrets: a.OfSecrets, API: a.Call, Services: call, Access: a}
 }
 
 // recordOf returns the record of a review whose rules looked things up, and all of its texts: JSON, protobuf, and every compressed text.
@@ -114,13 +114,13 @@ func TestSecretsInLookups(t *testing.T) {
 	}
 	call := func(path string, answer any) func(*taped.Tape) {
 		return func(tape *taped.Tape) {
-			_, _ = tape.Root(answering{answer, nil}).For(world.Cluster()).API.Call(t.Context(), world.APIRequest{Method: "GET", Path: at(path)})
+			_, _ = tape.Root(answering{answer, nil}).For(world.Cluster()).API(t.Context(), world.APIRequest{Method: "GET", Path: at(path)})
 		}
 	}
 	service := func(a answering, r world.ServiceRequest) func(*taped.Tape) {
 		return func(tape *taped.Tape) {
 			r.Method = "POST"
-			_, _ = tape.Root(a).For(world.Cluster()).Services.Call(t.Context(), r)
+			_, _ = tape.Root(a).For(world.Cluster()).Services(t.Context(), r)
 		}
 	}
 	both := func(looks ...func(*taped.Tape)) func(*taped.Tape) {
@@ -150,13 +150,13 @@ func TestSecretsInLookups(t *testing.T) {
 		"what --redact names":         {get("Pod", pod), "cut"},
 		"what --redact names, a list": {call("/api/v1/pods", map[string]any{"items": []any{pod}}), "cut"},
 		"objects by a query": {func(tape *taped.Tape) {
-			_, _ = tape.Root(answering{[]map[string]any{item}, nil}).For(world.Cluster()).Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Secret"})
+			_, _ = tape.Root(answering{[]map[string]any{item}, nil}).For(world.Cluster()).Lists(t.Context(), world.Query{APIVersion: "v1", Kind: "Secret"})
 		}, "cut"},
 		"a global entry of Secrets": {func(tape *taped.Tape) {
-			_, _ = tape.Root(answering{[]any{item}, nil}).For(world.Cluster()).Globals.Global(t.Context(), "secrets")
+			_, _ = tape.Root(answering{[]any{item}, nil}).For(world.Cluster()).Globals(t.Context(), "secrets")
 		}, "cut"},
 		"its projection": {func(tape *taped.Tape) {
-			_, _ = tape.Root(answering{[]any{lookedUpSecret}, nil}).For(world.Cluster()).Globals.Global(t.Context(), "secrets.values")
+			_, _ = tape.Root(answering{[]any{lookedUpSecret}, nil}).For(world.Cluster()).Globals(t.Context(), "secrets.values")
 		}, "cut"},
 		"an answer that quotes it": {both(get("Secret", secret), service(answering{map[string]any{"echo": "it is " + lookedUpSecret + "!"}, nil}, world.ServiceRequest{URL: "https://svc/"})), "cut cut"},
 		"an answer before it":      {both(service(answering{encoded, nil}, world.ServiceRequest{URL: "https://svc/"}), get("Secret", secret)), "cut cut"},
@@ -206,9 +206,9 @@ func TestLookupsOfUnnamedUsers(t *testing.T) {
 	look := func(tape *taped.Tape) {
 		w := tape.Root(answering{map[string]any{"user": "jane@example.com"}, nil}).For(world.Cluster())
 		_, _, _ = w.Access.Allowed(t.Context(), world.AccessRequest{Username: "jane@example.com", Groups: []string{"payments"}})
-		_, _ = w.API.Call(t.Context(), world.APIRequest{Method: "GET"})
+		_, _ = w.API(t.Context(), world.APIRequest{Method: "GET"})
 		_, _ = taped.Ask(t.Context(), tape, taped.Roles, taped.RolesOf("jane@example.com", nil, "shop"), func(context.Context) (policy.Roles, error) { return policy.Roles{}, nil })
-		_, _ = w.Services.Call(t.Context(), world.ServiceRequest{URL: "https://svc", Body: "jane@example.com"})
+		_, _ = w.Services(t.Context(), world.ServiceRequest{URL: "https://svc", Body: "jane@example.com"})
 		w = tape.Root(answering{map[string]any{"group": "payments"}, nil}).For(world.Cluster())
 		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "a", "b")
 		w = tape.Root(answering{map[string]any{"group": "system:authenticated"}, nil}).For(world.Cluster())

@@ -55,6 +55,28 @@ type Page struct {
 	Next string `json:"next,omitempty"`
 }
 
+// Pages reads one page, like the method Page of a Reader.
+type Pages func(ctx context.Context, q *Query, after string, limit int) (Page, error)
+
+// Each passes the records of all pages to take until take returns false. A page has up to limit records. It reports whether take would have taken
+// more.
+func (p Pages) Each(ctx context.Context, q *Query, limit int, take func(*Record) bool) (more bool, err error) {
+	for after := ""; ; {
+		page, err := p(ctx, q, after, limit)
+		if err != nil {
+			return false, err
+		}
+		for i := range page.Records {
+			if !take(&page.Records[i]) {
+				return false, nil
+			}
+		}
+		if after = page.Next; after == "" {
+			return true, nil
+		}
+	}
+}
+
 // Selects reports whether the query selects the record.
 func (q *Query) Selects(r *Record) bool {
 	switch {

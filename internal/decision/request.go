@@ -13,29 +13,29 @@ import (
 // Request is the part of a review's request that the record does not have. With both, the review can be evaluated again.
 type Request struct {
 	// API group of the resource; absent for the core group.
-	Group string `json:"group,omitempty"`
+	Group string `json:"group,omitempty" proto:"1"`
 	// API version of the resource.
-	Version string `json:"version"`
+	Version string `json:"version" proto:"2"`
 	// The resource, such as pods.
-	Resource string `json:"resource"`
+	Resource string `json:"resource" proto:"3"`
 	// The original request, if the API server converted it.
-	Asked *Asked `json:"asked,omitempty"`
+	Asked *Asked `json:"asked,omitempty" proto:"4"`
 	// Whether the record lacks the user's name as the API server sent it.
-	Anonymous bool `json:"anonymous,omitempty"`
+	Anonymous bool `json:"anonymous,omitempty" proto:"5"`
 	// UID of the user.
-	UserUID string `json:"user.id,omitempty"`
+	UserUID string `json:"user.id,omitempty" proto:"6"`
 	// Further data of the user.
-	UserExtra map[string][]string `json:"user.extra,omitempty"`
+	UserExtra map[string][]string `json:"user.extra,omitempty" proto:"7"`
 	// The object.
-	Object *Body `json:"object,omitempty"`
+	Object *Body `json:"object,omitempty" proto:"8"`
 	// The object before an update, or the deleted one.
-	OldObject *Body `json:"oldObject,omitempty"`
+	OldObject *Body `json:"oldObject,omitempty" proto:"9"`
 	// The options of the request.
-	Options *Body `json:"options,omitempty"`
+	Options *Body `json:"options,omitempty" proto:"10"`
 	// The lookups of the rules, with --decisionsLookups.
-	Lookups *Lookups `json:"lookups,omitempty"`
+	Lookups *Lookups `json:"lookups,omitempty" proto:"12"`
 	// JSON pointers to the values that were replaced by `**REDACTED**`, such as /object/spec/containers/*/env/*/value.
-	Cut []string `json:"cut,omitempty"`
+	Cut []string `json:"cut,omitempty" proto:"11"`
 	// Whether the request is recorded, but the reader may not read such objects. Nothing else is set then.
 	Withheld bool `json:"withheld,omitempty"`
 }
@@ -43,15 +43,15 @@ type Request struct {
 // Asked identifies the request that the API server received, before it converted it.
 type Asked struct {
 	// API group; absent for the core group.
-	Group string `json:"group,omitempty"`
+	Group string `json:"group,omitempty" proto:"1"`
 	// API version.
-	Version string `json:"version"`
+	Version string `json:"version" proto:"2"`
 	// Kind.
-	Kind string `json:"kind"`
+	Kind string `json:"kind" proto:"3"`
 	// Resource.
-	Resource string `json:"resource"`
+	Resource string `json:"resource" proto:"4"`
 	// Subresource.
-	Subresource string `json:"subresource,omitempty"`
+	Subresource string `json:"subresource,omitempty" proto:"5"`
 }
 
 // Bodies returns the texts of the request.

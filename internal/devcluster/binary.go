@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// Version is the Kubernetes version of the control plane; devcluster/go.mod requires the same.
-const Version = "v1.36.3"
-
 // Root finds the repository's root: the nearest folder at or above the working directory with devcluster/go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
@@ -34,47 +31,50 @@ func Root() (string, error) {
 	}
 }
 
-// Build compiles bin/devcluster unless it exists and is up to date, and returns its path. It reports progress every ten
-// seconds, since the first build takes minutes. Several processes may call it at once: one builds, the others wait.
+// Build compiles the control plane of the selected version unless it exists and is up to date, and returns the path of the binary. It reports
+// progress every ten seconds, since the first build takes minutes. Several processes may call it at once: one builds, the others wait.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
-	root, err := Root()
+	r, err := selected()
 	if err != nil {
 		return "", err
 	}
-	src, bin := filepath.Join(root, "devcluster"), filepath.Join(root, "bin", "devcluster")
-	if err := os.MkdirAll(filepath.Dir(bin), 0o755); err != nil {
+	return r.build(ctx, progress)
+}
+
+func (r release) build(ctx context.Context, progress io.Writer) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(r.bin), 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lockFile(bin + ".lock")
+	unlock, err := lockFile(r.bin + ".lock")
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	stamp, err := sourceHash(src)
+	stamp, err := r.sourceHash()
 	if err != nil {
 		return "", err
 	}
-	if got, err := os.ReadFile(bin + ".stamp"); err == nil && string(got) == stamp {
-		if _, err := os.Stat(bin); err == nil {
-			return bin, nil
+	if got, err := os.ReadFile(r.bin + ".stamp"); err == nil && string(got) == stamp {
+		if _, err := os.Stat(r.bin); err == nil {
+			return r.bin, nil
 		}
 	}
-	if err := compile(ctx, src, bin, progress); err != nil {
+	if err := r.compile(ctx, progress); err != nil {
 		return "", fmt.Errorf("the development control plane (etcd, kube-apiserver, kube-controller-manager) could not be built on this machine: %w", err)
 	}
-	return bin, os.WriteFile(bin+".stamp", []byte(stamp), 0o644)
+	return r.bin, os.WriteFile(r.bin+".stamp", []byte(stamp), 0o644)
 }
 
-func compile(ctx context.Context, src, bin string, progress io.Writer) error {
-	major, minor, _ := strings.Cut(strings.TrimPrefix(Version, "v"), ".")
+func (r release) compile(ctx context.Context, progress io.Writer) error {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(r.version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	flags := "-s -w"
 	// Both packages have their own version stamp; without them kubectl refuses to talk to the server.
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		flags += fmt.Sprintf(" -X %s.gitVersion=%s -X %s.gitMajor=%s -X %s.gitMinor=%s", pkg, Version, pkg, major, pkg, minor)
+		flags += fmt.Sprintf(" -X %s.gitVersion=%s -X %s.gitMajor=%s -X %s.gitMinor=%s", pkg, r.version, pkg, major, pkg, minor)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", flags, "-o", bin, ".")
-	cmd.Dir = src
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-modfile="+r.modfile, "-ldflags", flags, "-o", r.bin, ".")
+	cmd.Dir = r.source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -108,17 +108,17 @@ func compile(ctx context.Context, src, bin string, progress io.Writer) error {
 }
 
 // sourceHash identifies the sources of the binary, so that a change of devcluster/ causes a rebuild.
-func sourceHash(src string) (string, error) {
+func (r release) sourceHash() (string, error) {
 	h := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "kubectl.go", "main.go"} {
-		b, err := os.ReadFile(filepath.Join(src, name))
+	for _, name := range []string{r.modfile, strings.TrimSuffix(r.modfile, ".mod") + ".sum", "kubectl.go", "main.go"} {
+		b, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return "", err
 		}
 		fmt.Fprintf(h, "%s %d\n", name, len(b))
 		h.Write(b)
 	}
-	io.WriteString(h, Version)
+	io.WriteString(h, r.version)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 

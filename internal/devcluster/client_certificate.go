@@ -32,13 +32,17 @@ apiVersion: v1
 kind: Config
 users:
 - name: "*"
-  user: {client-certificate: %s, client-key: %s}
+  user: {client-certificate: %s, client-key: %s%s}
 `
 
 // WebhookClient creates an authority and a certificate that the API server presents to its webhooks, as in
 // docs/security/hardening.md. flags are for Options.APIServerFlags, ca is for --client-ca-file. The files are in dir; the
-// certificates expire after a day.
-func WebhookClient(dir string) (flags []string, ca string, err error) {
+// certificates expire after a day. tokenFile is a file with a token that the API server presents, too; empty for none.
+func WebhookClient(dir, tokenFile string) (flags []string, ca string, err error) {
+	token := ""
+	if tokenFile != "" {
+		token = ", tokenFile: " + tokenFile
+	}
 	a, err := newAuthority("webhook clients")
 	if err != nil {
 		return nil, "", err
@@ -55,7 +59,7 @@ func WebhookClient(dir string) (flags []string, ca string, err error) {
 		"ca.crt":              a.certPEM,
 		"client.crt":          cert,
 		"client.key":          key,
-		"webhooks.kubeconfig": fmt.Appendf(nil, webhookKubeconfig, path("client.crt"), path("client.key")),
+		"webhooks.kubeconfig": fmt.Appendf(nil, webhookKubeconfig, path("client.crt"), path("client.key"), token),
 		"admission.yaml":      fmt.Appendf(nil, webhookPlugins, path("webhooks.kubeconfig")),
 	}
 	for name, text := range files {

@@ -15,7 +15,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,6 +32,8 @@ import (
 type Options struct {
 	// Dir holds data, logs and kubeconfigs; if empty, a temporary folder that Stop removes.
 	Dir string
+	// Version is the minor version of Kubernetes, such as 1.35; empty for the selected one (VersionEnv).
+	Version string
 	// Progress receives one line per step; nil for none.
 	Progress io.Writer
 	// APIServerFlags and ControllerManagerFlags are additional flags for kube-apiserver and kube-controller-manager.
@@ -72,7 +76,14 @@ func StartT(t testing.TB) *Cluster {
 // Start builds the control plane if needed and starts it. It returns when the API server is ready and the default service account
 // exists.
 func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
-	bin, err := Build(ctx, o.Progress)
+	r, err := releaseOf(o.Version)
+	if o.Version == "" {
+		r, err = selected()
+	}
+	if err != nil {
+		return nil, err
+	}
+	bin, err := r.build(ctx, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +112,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	if o.Progress != nil {
-		fmt.Fprintf(o.Progress, "Control plane %d (Kubernetes %s) is ready after %s.\n", c.N, Version, time.Since(start).Round(100*time.Millisecond))
+		fmt.Fprintf(o.Progress, "Control plane %d (Kubernetes %s) is ready after %s.\n", c.N, r.version, time.Since(start).Round(100*time.Millisecond))
 	}
 	return c, nil
 }
@@ -151,6 +162,9 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 		return err
 	}
 	host := "https://127.0.0.1:" + strconv.Itoa(ports[2])
+	if gates := os.Getenv(GatesEnv); gates != "" {
+		o.APIServerFlags = append(slices.Clone(o.APIServerFlags), "--feature-gates="+gates)
+	}
 	api, err := c.start("kube-apiserver", nil, c.bin, append([]string{"kube-apiserver",
 		"--etcd-servers=" + etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(ports[2]), "--cert-dir=" + c.path("apiserver"),
@@ -255,7 +269,7 @@ func (c *Cluster) Stop() {
 	}
 	for i := len(c.processes) - 1; i >= 0; i-- {
 		p := c.processes[i]
-		if p.Name == "etcd" || p.Name == "kube-apiserver" || p.Name == "kube-controller-manager" {
+		if p.Name == "etcd" || strings.HasPrefix(p.Name, APIServer) || p.Name == "kube-controller-manager" {
 			p.Kill() // no data of value are lost, and the API server would otherwise drain for a minute
 			continue
 		}

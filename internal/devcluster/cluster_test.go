@@ -17,8 +17,12 @@ func TestClusterAndForwarder(t *testing.T) {
 	}
 	c := StartT(t)
 	ctx := context.Background()
+	version, err := Version()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := c.Kubectl(ctx, nil, "version")
-	if err != nil || !strings.Contains(out, "Server Version: "+Version) {
+	if err != nil || !strings.Contains(out, "Server Version: "+version) {
 		t.Fatalf("kubectl version: %v\n%s", err, out)
 	}
 	if _, err := c.Kubectl(ctx, []byte(`

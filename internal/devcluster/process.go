@@ -81,11 +81,6 @@ func (p *Process) Stop(grace time.Duration) error {
 	return p.err
 }
 
-// again starts the same program again.
-func (p *Process) again() (*Process, error) {
-	return startProcess(p.Name, p.Log, p.env, p.cmd.Path, p.cmd.Args[1:]...)
-}
-
 // Tail returns the last lines of the log, for error messages.
 func (p *Process) Tail(lines int) string {
 	b, err := os.ReadFile(p.Log)

@@ -96,11 +96,11 @@ func Borrow(ctx context.Context) (*Cluster, error) {
 
 func borrowed(plane string, unlock func()) (*Cluster, error) {
 	c := &Cluster{Plane: plane, unlock: unlock, tempDir: true}
-	root, err := Root()
+	r, err := selected()
 	if err != nil {
 		return nil, err
 	}
-	c.bin = filepath.Join(root, "bin", "devcluster")
+	c.bin = r.bin
 	number, err := os.ReadFile(filepath.Join(plane, "number"))
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ const (
 // Files that are not YAML.
 const (
 	HelmTemplate Code = "helm-template" // a document is a template of Helm that is not rendered
+	NotAnObject  Code = "not-an-object" // a document has neither a kind nor the fields of objects, such as a values file of Helm
 )
 
 // Runs.
@@ -86,6 +87,7 @@ var codes = []CodeDoc{
 	{NotSupported, "This version does not apply objects of this kind."},
 	{NotAPolicy, "An object that is not a policy is in a place where policies are read."},
 	{HelmTemplate, "The document is a template of Helm that is not rendered. Render it first, with helm template."},
+	{NotAnObject, "The document has neither a kind nor the fields metadata and spec, as objects of Kubernetes do."},
 	{Unchecked, "A policy, a rule, an exception or a whole run has no effect, so that something is not checked."},
 	{UnknownVariable, "The rule does not define the variable, and it is not one that every rule knows."},
 	{VariablePlace, "A variable is in a place where variables are not substituted."},

@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -54,12 +55,16 @@ type Diagnostic struct {
 	Code     Code   // the kind of mistake, for code that has to recognize it; may be empty
 	Name     string // the subject of the mistake, such as a field, a variable or a kind; set for the codes whose documentation mentions it
 	Summary  string // what is wrong; Kyverno's text verbatim if Kyverno has one
+	Plain    string // the summary in plain words where Kyverno's text is hard to read; the command line shows it instead
 	Hint     string // how to correct it; may be empty
 	// Newer: a newer version of Kubernetes would accept it, which the hint names.
 	Newer bool
 }
 
-// String returns `position: path: summary (hint)` without empty parts.
+// Text returns what is wrong for readers of the command line.
+func (d Diagnostic) Text() string { return cmp.Or(d.Plain, d.Summary) }
+
+// String returns `position: path: text (hint)` without empty parts.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if p := d.Pos.String(); p != "" {
@@ -71,7 +76,7 @@ func (d Diagnostic) String() string {
 	if d.Path != "" {
 		b.WriteString(d.Path + ": ")
 	}
-	b.WriteString(d.Summary)
+	b.WriteString(d.Text())
 	if d.Hint != "" {
 		b.WriteString(" (" + d.Hint + ")")
 	}
@@ -109,6 +114,13 @@ func (l *List) AddNew(d ...Diagnostic) {
 func (l List) Hint(format string, args ...any) {
 	if len(l) > 0 {
 		l[len(l)-1].Hint = value.Message(fmt.Sprintf(format, args...))
+	}
+}
+
+// Plain sets the plain text of the last diagnostic.
+func (l List) Plain(format string, args ...any) {
+	if len(l) > 0 {
+		l[len(l)-1].Plain = value.Message(fmt.Sprintf(format, args...))
 	}
 }
 

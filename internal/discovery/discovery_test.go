@@ -182,21 +182,21 @@ func TestKinds(t *testing.T) {
 		apiVersion, kind string
 		namespaced, ok   bool
 	}{{"v1", "Pod", true, true}, {"v1", "Namespace", false, true}, {"v1", "Deployment", false, false}, {"a/b/c", "Pod", false, false}} {
-		if got, err := k.Namespaced(t.Context(), c.apiVersion, c.kind); got != c.namespaced || (err == nil) != c.ok {
+		if got, err := k.Namespaced(t.Context(), world.Kind{APIVersion: c.apiVersion, Kind: c.kind}); got != c.namespaced || (err == nil) != c.ok {
 			t.Errorf("%s %s: %v, %v", c.apiVersion, c.kind, got, err)
 		}
 	}
 	var unknown *world.NoKindError
-	if _, err := k.Namespaced(t.Context(), "v1", "Deployment"); !errors.As(err, &unknown) || err.Error() != `no matches for kind "Deployment" in version "v1"` {
+	if _, err := k.Namespaced(t.Context(), world.Kind{APIVersion: "v1", Kind: "Deployment"}); !errors.As(err, &unknown) || err.Error() != `no matches for kind "Deployment" in version "v1"` {
 		t.Errorf("an unknown kind: %v", err)
 	}
 	for kind, want := range map[string]string{"Pod": "pods", "Nope": ""} {
-		if got, err := k.Resource(t.Context(), "v1", kind); got != want || (err == nil) != (want != "") {
+		if got, err := k.Resource(t.Context(), world.Kind{APIVersion: "v1", Kind: kind}); got != want || (err == nil) != (want != "") {
 			t.Errorf("the resource of %s: %q, %v", kind, got, err)
 		}
 	}
 	for apiVersion, want := range map[string]int{"*": 3, "apps/*": 3, "v1": 0, "apps/v2": 0} {
-		if found, err := k.Find(t.Context(), apiVersion, "*Set"); err != nil || len(found) != want {
+		if found, err := k.Find(t.Context(), world.Kind{APIVersion: apiVersion, Kind: "*Set"}); err != nil || len(found) != want {
 			t.Errorf("%s: %v, %v", apiVersion, found, err)
 		}
 	}
@@ -288,7 +288,7 @@ func TestSlowDiscovery(t *testing.T) {
 			defer cancel()
 			time.Sleep(minAge)
 			began = time.Now()
-			if _, err := (Kinds{d}).Namespaced(ctx, "v1", "Widget"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Second {
+			if _, err := (Kinds{d}).Namespaced(ctx, world.Kind{APIVersion: "v1", Kind: "Widget"}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Second {
 				t.Errorf("%s: a lookup waits longer than its own time: %v after %v", name, err, time.Since(began))
 			}
 			time.Sleep(time.Minute)

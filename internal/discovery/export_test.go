@@ -8,8 +8,8 @@ import (
 	"ephor.invalid/ephor/internal/kubeversion"
 )
 
-// Question asks one API server, as Run does at intervals.
-func (s *Servers) Question(ctx context.Context) error { return s.once(ctx) }
+// Question asks one API server, as Once does at intervals.
+func (s *Servers) Question(ctx context.Context) error { return s.ask(ctx) }
 
 // Seen returns the versions that answered within the last ten minutes, oldest first.
 func (s *Servers) Seen() []kubeversion.Minor {

@@ -9,8 +9,13 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// Kinds implements the lookups of kinds of package world.
+// Kinds has the lookups of kinds of package world.
 type Kinds struct{ Resources Resources }
+
+// World returns the lookups of package world.
+func (k Kinds) World() world.Kinds {
+	return world.Kinds{Namespaced: k.Namespaced, Find: k.Find, Resource: k.Resource, Served: k.Served}
+}
 
 // find finds resources, within the time of a lookup where that is possible.
 func (k Kinds) find(ctx context.Context, t policy.Target) ([]Resource, error) {
@@ -22,45 +27,45 @@ func (k Kinds) find(ctx context.Context, t policy.Target) ([]Resource, error) {
 	return k.Resources.Find(t)
 }
 
-// Namespaced implements world.Kinds.
-func (k Kinds) Namespaced(ctx context.Context, apiVersion, kind string) (bool, error) {
-	gv, err := schema.ParseGroupVersion(apiVersion)
+// Namespaced reports whether objects of a kind are namespaced.
+func (k Kinds) Namespaced(ctx context.Context, asked world.Kind) (bool, error) {
+	gv, err := schema.ParseGroupVersion(asked.APIVersion)
 	if err != nil {
 		return false, err
 	}
-	found, err := k.find(ctx, policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	found, err := k.find(ctx, policy.Target{Group: gv.Group, Version: gv.Version, Kind: asked.Kind})
 	if err != nil {
 		return false, err
 	}
 	for _, r := range found {
-		if r.Kind == kind {
+		if r.Kind == asked.Kind {
 			return r.Namespaced, nil
 		}
 	}
-	return false, &world.NoKindError{APIVersion: apiVersion, Kind: kind}
+	return false, &world.NoKindError{APIVersion: asked.APIVersion, Kind: asked.Kind}
 }
 
-// Resource implements world.ResourceFinder.
-func (k Kinds) Resource(ctx context.Context, apiVersion, kind string) (string, error) {
-	gv, err := schema.ParseGroupVersion(apiVersion)
+// Resource returns the plural name of a kind.
+func (k Kinds) Resource(ctx context.Context, asked world.Kind) (string, error) {
+	gv, err := schema.ParseGroupVersion(asked.APIVersion)
 	if err != nil {
 		return "", err
 	}
-	found, err := k.find(ctx, policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	found, err := k.find(ctx, policy.Target{Group: gv.Group, Version: gv.Version, Kind: asked.Kind})
 	if err != nil {
 		return "", err
 	}
 	for _, r := range found {
-		if r.Kind == kind && r.Subresource == "" {
+		if r.Kind == asked.Kind && r.Subresource == "" {
 			return r.Resource, nil
 		}
 	}
-	return "", &world.NoKindError{APIVersion: apiVersion, Kind: kind}
+	return "", &world.NoKindError{APIVersion: asked.APIVersion, Kind: asked.Kind}
 }
 
-// Served implements world.ResourceKinds.
-func (k Kinds) Served(ctx context.Context, group, version, plural string) ([]world.Resource, error) {
-	found, err := k.find(ctx, policy.Target{Group: group, Version: version, Resource: plural})
+// Served returns the resources that are selected.
+func (k Kinds) Served(ctx context.Context, r world.ResourceRequest) ([]world.Resource, error) {
+	found, err := k.find(ctx, policy.Target{Group: r.Group, Version: r.Version, Resource: r.Plural})
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +77,9 @@ func (k Kinds) Served(ctx context.Context, group, version, plural string) ([]wor
 	return out, nil
 }
 
-// Find implements world.KindFinder.
-func (k Kinds) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind, error) {
-	found, err := k.find(ctx, policy.KindTarget(apiVersion, kind))
+// Find returns the kinds that the wildcards match.
+func (k Kinds) Find(ctx context.Context, asked world.Kind) ([]world.Kind, error) {
+	found, err := k.find(ctx, policy.KindTarget(asked.APIVersion, asked.Kind))
 	if err != nil {
 		return nil, err
 	}

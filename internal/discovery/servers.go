@@ -65,30 +65,23 @@ func (s *Servers) Changed(f func(kubeversion.Minor)) {
 	s.watchers = append(s.watchers, f)
 }
 
-// Begin asks one API server. Without an answer, the newest known version counts until Run gets one.
+// Begin asks one API server. Without an answer, the newest known version counts until Once gets one.
 func (s *Servers) Begin(ctx context.Context) {
-	if err := s.once(ctx); err != nil && ctx.Err() == nil {
+	if err := s.ask(ctx); err != nil && ctx.Err() == nil {
 		s.Log.Warn("the version of the API server is not known yet", "error", err)
 	}
 }
 
-// Run asks at the interval until ctx is done.
-func (s *Servers) Run(ctx context.Context) {
-	for {
-		next := askEvery
-		if err := s.once(ctx); err != nil {
-			next = askAgain
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(next):
-		}
+// Once asks one API server, and returns when to ask again. An API server that does not answer is no failure.
+func (s *Servers) Once(ctx context.Context) (time.Duration, error) {
+	if err := s.ask(ctx); err != nil {
+		return askAgain, nil
 	}
+	return askEvery, nil
 }
 
-// once asks one API server.
-func (s *Servers) once(ctx context.Context) error {
+// ask asks one API server.
+func (s *Servers) ask(ctx context.Context) error {
 	v, err := s.Ask(ctx)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
@@ -73,11 +74,34 @@ func (w *Writer) write(ctx context.Context, p *pending, now time.Time) {
 	}
 	w.mu.Lock()
 	w.sent.drop(of)
+	waits := err != nil && w.waitAgain(p, of, err)
 	w.mu.Unlock()
-	if err != nil {
+	if err != nil && !waits {
 		w.Observer.Unsent(NotWritten)
 		w.Log.Warn("results were not sent to the reports controller", "kind", r.Resource.Kind, "namespace", r.Resource.Namespace, "name", r.Resource.Name, "error", err)
 	}
+}
+
+// waitAgain lets results wait for another write after one that failed, and reports whether they do. Later results of the same rules replace
+// them. The caller holds the lock.
+func (w *Writer) waitAgain(p *pending, of string, err error) bool {
+	if w.closed || p.failures >= maxRetries || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return false
+	}
+	p.failures++
+	p.due = w.Now().Add(firstRetry << (p.failures - 1))
+	if later := w.waiting[of]; later != nil {
+		w.bytes -= later.bytes
+		for _, part := range later.parts {
+			p.add(part.seconds, part.entries)
+		}
+		p.resource, p.due = later.resource, later.due
+	} else if len(w.waiting) >= maxWaiting || w.bytes >= maxBytes {
+		return false
+	}
+	w.waiting[of] = p
+	w.bytes += p.bytes
+	return true
 }
 
 // report returns the waiting results in the form in which they are sent.

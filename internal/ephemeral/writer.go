@@ -63,6 +63,9 @@ const (
 	maxBytes   = 16 << 20
 	// remembered bounds the number of resources whose last results are remembered; up to twice as many are.
 	remembered = 10_000
+	// firstRetry is the pause after a write that may succeed later, which doubles each time; after maxRetries the results are lost.
+	firstRetry = 2 * time.Second
+	maxRetries = 6
 	// shutdownTime is the time to write waiting results when the process stops.
 	shutdownTime = 5 * time.Second
 )
@@ -85,6 +88,7 @@ type pending struct {
 	parts    []part // in order of time; each rule is in one of them
 	bytes    int
 	due      time.Time
+	failures int // of its writes, in a row
 }
 
 // part holds results that were found in the same second.

@@ -12,6 +12,9 @@ import (
 	"time"
 	"unsafe"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 )
@@ -146,7 +149,7 @@ func TestWriterRefuses(t *testing.T) {
 		{name: "an object without UID", request: func(r *policy.Request) { r.Object = podRequest("", policy.Create).Object }, want: ":p/r=pass@100"},
 		{name: "an object without UID and name", request: func(r *policy.Request) { r.Object, r.Name = podRequest("", policy.Create).Object, "" }, unsent: []string{NoName}},
 		{name: "too many objects", full: true},
-		{name: "an API server that refuses", err: errors.New("no"), unsent: []string{NotWritten}},
+		{name: "an API server that refuses", err: apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("no")), unsent: []string{NotWritten}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDesk(func(o *Options) {
@@ -171,6 +174,38 @@ func TestWriterRefuses(t *testing.T) {
 				t.Error("not tried again")
 			}
 		})
+	}
+}
+
+// Results whose write fails for the moment wait for another one, for two minutes; later results of the same rules replace them.
+func TestWriterTriesAgain(t *testing.T) {
+	put := func(d *desk, rule string, s policy.Status) {
+		d.Put(podRequest("a", policy.Create), []policy.Result{found(rule, s)})
+	}
+	d := newDesk(func(*Options) {})
+	d.err = errors.New("connection refused")
+	put(d, "one", policy.StatusPass)
+	put(d, "two", policy.StatusPass)
+	d.pass(gather)
+	d.at = d.at.Add(time.Second)
+	put(d, "two", policy.StatusFail)
+	d.pass(gather)
+	if d.Waiting() != 1 || len(d.unsent) > 0 {
+		t.Errorf("%d wait, unsent %v", d.Waiting(), d.unsent)
+	}
+	d.err = nil
+	d.pass(firstRetry << 2)
+	if got := d.said(); got != "a:p/one=pass@100 a:p/two=fail@103" || d.Waiting() != 0 || d.bytes != 0 {
+		t.Errorf("written %q, %d wait with %d bytes", got, d.Waiting(), d.bytes)
+	}
+
+	d.err = errors.New("connection refused")
+	put(d, "one", policy.StatusFail)
+	for range maxRetries + 2 {
+		d.pass(firstRetry << maxRetries)
+	}
+	if d.Waiting() != 0 || d.bytes != 0 || !slices.Equal(d.unsent, []string{NotWritten}) {
+		t.Errorf("after %d retries: %d wait with %d bytes, unsent %v", maxRetries, d.Waiting(), d.bytes, d.unsent)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/globalentry"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -22,47 +23,47 @@ type repeated struct {
 	api      world.API
 	services world.Services
 	*publisher
+	controller.Source
+
+	attempts int // that have failed in this refresh
+	pause    controller.Pause
 }
 
-func repeatCall(ctx context.Context, s *Store, call *globalentry.Call, p *publisher) *repeated {
+func repeatCall(s *Store, call *globalentry.Call, p *publisher) *repeated {
 	r := &repeated{call: call, api: s.API, services: s.Services, publisher: p}
-	go r.run(ctx)
+	r.Source = controller.Repeat(r.refresh)
+	r.retried(0)
 	return r
 }
 
 func (r *repeated) data() *data { return r.get() }
 
-func (r *repeated) run(ctx context.Context) {
-	for {
-		v, err := r.refresh(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		next := r.call.Refresh
-		if err != nil {
-			r.fail(err)
-			next = r.outage()
-		} else {
-			r.put(&data{value: v, refreshed: r.now()})
-		}
-		if !pause(ctx, next, nil) {
-			return
-		}
+func (r *repeated) end() {}
+
+// retried notes how many attempts have failed; 0 begins a refresh.
+func (r *repeated) retried(attempts int) {
+	if r.attempts = attempts; attempts == 0 {
+		r.pause = controller.Pause{First: firstPause, Longest: max(r.outage(), firstPause)}
 	}
 }
 
-// refresh repeats the call until it succeeds, up to the retry limit.
-func (r *repeated) refresh(ctx context.Context) (v any, err error) {
-	wait := firstPause
-	for attempt := 0; ; attempt++ {
-		if v, err = r.once(ctx); err == nil || attempt >= r.call.Retries {
-			return v, err
-		}
-		if !pause(ctx, wait, nil) {
-			return nil, ctx.Err()
-		}
-		wait = min(2*wait, max(r.outage(), firstPause))
+// refresh makes one attempt of a refresh, which fails after the retry limit. It returns when to make the next one.
+func (r *repeated) refresh(ctx context.Context) time.Duration {
+	v, err := r.once(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return 0
+	case err == nil:
+		r.retried(0)
+		r.put(&data{value: v, refreshed: r.now()})
+		return r.call.Refresh
+	case r.attempts < r.call.Retries:
+		r.retried(r.attempts + 1)
+		return r.pause.Next()
 	}
+	r.retried(0)
+	r.fail(err)
+	return r.outage()
 }
 
 // outage returns the pause after a failed refresh.
@@ -77,28 +78,15 @@ func (r *repeated) once(ctx context.Context) (v any, err error) {
 	}()
 	switch {
 	case r.call.API != nil && r.api != nil:
-		if v, err = r.api.Call(ctx, *r.call.API); err != nil {
+		if v, err = r.api(ctx, *r.call.API); err != nil {
 			err = fmt.Errorf("failed to %s resource with raw url: %s: %w", r.call.API.Method, r.call.API.Path, err)
 		}
 		return v, err
 	case r.call.Service != nil && r.services != nil:
-		if v, err = r.services.Call(ctx, *r.call.Service); err != nil {
+		if v, err = r.services(ctx, *r.call.Service); err != nil {
 			err = fmt.Errorf("failed to call %s: %w", r.call.Service.URL, err)
 		}
 		return v, err
 	}
 	return nil, fmt.Errorf("calls are %w", world.ErrUnavailable)
-}
-
-// pause waits, at most until early is closed; it returns false if ctx is done first.
-func pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-early:
-	case <-t.C:
-	}
-	return true
 }

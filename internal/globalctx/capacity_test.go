@@ -46,7 +46,7 @@ func (onlyLists) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interfa
 func TestRoomOfFormerEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		s := New(ctx, Options{Resources: onlyLists{size: map[string]int{"pods": 600, "secrets": 700}}, MaxBytes: 1000, Now: time.Now})
+		s := started(ctx, Options{Resources: onlyLists{size: map[string]int{"pods": 600, "secrets": 700}}, MaxBytes: 1000, Now: time.Now})
 		has := func(name string, want bool) {
 			t.Helper()
 			time.Sleep(5 * time.Second) // less than overload

@@ -1,6 +1,6 @@
 // Package globalctx keeps the data of GlobalContextEntries current, for the policies that refer to them.
 //
-//	store := globalctx.New(ctx, globalctx.Options{API: api, Services: services, Resources: dynamicClient, Now: time.Now})
+//	store := globalctx.New(globalctx.Options{API: api, Services: services, Resources: dynamicClient, Now: time.Now})
 //	store.Set(entry)                          // a compiled entry, new or changed; its data are fetched at once
 //	v, err := store.Global(ctx, "pods.names") // an entry, or one of its projections
 //

@@ -35,6 +35,7 @@ type watched struct {
 	log      *slog.Logger
 	kind     string // the name in messages
 	*publisher
+	controller.Source
 
 	mu sync.Mutex
 	// objects are sorted by namespace and name; invalid while the resources are not listed.
@@ -57,9 +58,9 @@ func compare(a, b object) int {
 // errNotListed is the error for a reader whose data are released while it reads.
 var errNotListed = errors.New("the resources are being listed again")
 
-func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *publisher) *watched {
+func watchResources(s *Store, r *globalentry.Resource, p *publisher) *watched {
 	kind := r.APIVersion + " " + r.Resource
-	w := &watched{capacity: s.capacity, publisher: p, log: s.Log.With("resources", kind), kind: kind}
+	w := &watched{capacity: s.capacity, publisher: p, Source: controller.Forever(func(context.Context) {}), log: s.Log.With("resources", kind), kind: kind}
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
 	if err == nil && s.Resources == nil {
 		err = fmt.Errorf("resources are %w", world.ErrUnavailable)
@@ -73,7 +74,7 @@ func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *p
 	if r.Namespace != "" {
 		w.client = resources.Namespace(r.Namespace)
 	}
-	go w.run(ctx)
+	w.Source = controller.Forever(w.run)
 	return w
 }
 
@@ -115,7 +116,7 @@ func (w *watched) run(ctx context.Context) {
 				err = fmt.Errorf("failed to %s %s: %w", what, w.kind, cause)
 			}
 			if w.broken(err) {
-				pause(ctx, overload-next, w.capacity.later())
+				controller.SleepUnless(ctx, overload-next, w.capacity.later())
 			}
 		},
 	}

@@ -118,8 +118,9 @@ func TestResourcesThatMayNotBeListed(t *testing.T) {
 	p := &publisher{first: make(chan struct{}), now: time.Now, changed: func() {}, failed: func(err error) { failed <- err.Error() }}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	watchResources(ctx, &Store{Options: Options{Resources: client, Log: slog.New(slog.DiscardHandler)}, capacity: &capacity{max: 100}},
+	w := watchResources(&Store{Options: Options{Resources: client, Log: slog.New(slog.DiscardHandler)}, capacity: &capacity{max: 100}},
 		&globalentry.Resource{APIVersion: "coordination.k8s.io/v1", Resource: "leases"}, p)
+	go func() { _ = w.Start(ctx, nil)() }()
 	const want = `permission denied: failed to list coordination.k8s.io/v1 leases: leases.coordination.k8s.io is forbidden: no`
 	if got := <-failed; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/globalentry"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -41,29 +42,29 @@ const DefaultMaxBytes = 64 << 20
 // Store holds the data of entries. It is safe for concurrent use.
 type Store struct {
 	Options
-	ctx      context.Context // cancelling it ends all refreshing
 	capacity *capacity
+	sources  controller.Group[source]
 
 	mu      sync.RWMutex
 	entries map[string]*kept
 }
-
-var _ world.Globals = (*Store)(nil)
 
 // kept is an entry with the source of its data.
 type kept struct {
 	entry *globalentry.Entry
 	// from is nil while the Store is full, and if the entry has mistakes.
 	from source
-	stop context.CancelFunc
 }
 
-// source provides the data of one entry and keeps them current.
+// source provides the data of one entry and keeps them current while it runs.
 type source interface {
+	controller.Source
 	// data returns the current data, which is replaced but never modified.
 	data() *data
 	// tried returns a channel that is closed at the first data or error.
 	tried() <-chan struct{}
+	// end releases the data.
+	end()
 }
 
 // State is the state of an entry.
@@ -77,8 +78,8 @@ type State struct {
 	Refreshed time.Time
 }
 
-// New returns an empty Store, which refreshes its data until ctx is done.
-func New(ctx context.Context, o Options) *Store {
+// New returns an empty Store. It refreshes its data while it runs as a source of a row.
+func New(o Options) *Store {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
@@ -91,7 +92,12 @@ func New(ctx context.Context, o Options) *Store {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{Options: o, ctx: ctx, capacity: &capacity{max: o.MaxBytes}, entries: map[string]*kept{}}
+	return &Store{Options: o, capacity: &capacity{max: o.MaxBytes}, entries: map[string]*kept{}}
+}
+
+// Start implements controller.Source.
+func (s *Store) Start(ctx context.Context, add func(key string)) func() error {
+	return s.sources.Start(ctx, add)
 }
 
 // Set adds or replaces an entry. If the new entry has the same source, it keeps the data.
@@ -101,7 +107,7 @@ func (s *Store) Set(e *globalentry.Entry) {
 	next := &kept{entry: e}
 	if old := s.entries[e.Name]; old != nil {
 		if old.from != nil && !e.Diags.HasErrors() && sameSource(old.entry, e) {
-			next.from, next.stop = old.from, old.stop
+			next.from = old.from
 		} else {
 			old.end()
 		}
@@ -130,13 +136,14 @@ func (s *Store) Delete(name string) {
 }
 
 func (k *kept) end() {
-	if k.stop != nil {
-		k.stop()
+	if k.from != nil {
+		k.from.end()
 	}
 }
 
-// startWaiting starts the sources of entries that have none, in order of their names, while there is room.
+// startWaiting starts the sources of entries that have none, in order of their names, while there is room, and ends those without an entry.
 func (s *Store) startWaiting() {
+	defer s.run()
 	running := 0
 	var waiting []string
 	for name, k := range s.entries {
@@ -158,9 +165,18 @@ func (s *Store) startWaiting() {
 	}
 }
 
+// run runs the sources of the entries, and ends the others.
+func (s *Store) run() {
+	want := map[source]controller.Source{}
+	for _, k := range s.entries {
+		if k.from != nil {
+			want[k.from] = k.from
+		}
+	}
+	s.sources.Set(want)
+}
+
 func (s *Store) start(k *kept) {
-	ctx, stop := context.WithCancel(s.ctx)
-	k.stop = stop
 	e := k.entry
 	p := &publisher{
 		changed: func() { s.Changed(e.Name) },
@@ -172,16 +188,16 @@ func (s *Store) start(k *kept) {
 		first: make(chan struct{}),
 	}
 	if e.Resource != nil {
-		w := watchResources(ctx, s, e.Resource, p)
-		k.from, k.stop = w, func() { stop(); w.end() }
+		k.from = watchResources(s, e.Resource, p)
 		return
 	}
-	k.from = repeatCall(ctx, s, e.Call, p)
+	k.from = repeatCall(s, e.Call, p)
 }
 
-// Global implements world.Globals. Names of entries and of projections may both contain dots: an entry with the whole name wins,
+// Global is world.Globals. Names of entries and of projections may both contain dots: an entry with the whole name wins,
 // otherwise the shortest name that an entry has.
-func (s *Store) Global(ctx context.Context, name string) (any, error) {
+func (s *Store) Global(ctx context.Context, asked world.GlobalRequest) (any, error) {
+	name := string(asked)
 	k, projection := s.find(name)
 	if k == nil {
 		entry, _, _ := strings.Cut(name, ".")
@@ -193,7 +209,7 @@ func (s *Store) Global(ctx context.Context, name string) (any, error) {
 	return k.from.data().read(ctx, k.entry, projection)
 }
 
-// OfSecrets implements world.GlobalSecrets.
+// OfSecrets reports whether the entry holds Secrets. A name with a projection stands for its entry.
 func (s *Store) OfSecrets(name string) bool {
 	k, _ := s.find(name)
 	return k != nil && k.entry.OfSecrets()

@@ -31,7 +31,7 @@ func entry(t *testing.T, name, spec string) *globalentry.Entry {
 
 // read returns the data for a policy, or the error.
 func read(s *Store, name string) string {
-	v, err := s.Global(context.Background(), name)
+	v, err := s.Global(context.Background(), world.GlobalRequest(name))
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -49,8 +49,8 @@ func TestCall(t *testing.T) {
 		var down atomic.Bool
 		var failures []string
 		var changed atomic.Int32
-		s := New(ctx, Options{
-			API: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+		s := started(ctx, Options{
+			API: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 				n := calls.Add(1)
 				if down.Load() {
 					return nil, errors.New("permission denied: no")
@@ -129,8 +129,8 @@ func TestCall(t *testing.T) {
 func TestServiceAndPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		s := New(ctx, Options{
-			Services: world.ServicesFunc(func(_ context.Context, r world.ServiceRequest) (any, error) {
+		s := started(ctx, Options{
+			Services: world.Services(func(_ context.Context, r world.ServiceRequest) (any, error) {
 				if r.URL == "https://panic" {
 					panic("a bug")
 				}
@@ -162,8 +162,8 @@ func TestServiceAndPanic(t *testing.T) {
 func TestEntryBeforeItsFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		s := New(ctx, Options{
-			API: world.APIFunc(func(ctx context.Context, _ world.APIRequest) (any, error) {
+		s := started(ctx, Options{
+			API: world.API(func(ctx context.Context, _ world.APIRequest) (any, error) {
 				time.Sleep(5 * time.Second)
 				return "data", nil
 			}),
@@ -195,8 +195,8 @@ func TestLimitOfEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var failed []string
-		s := New(ctx, Options{
-			API:        world.APIFunc(func(context.Context, world.APIRequest) (any, error) { return "data", nil }),
+		s := started(ctx, Options{
+			API:        world.API(func(context.Context, world.APIRequest) (any, error) { return "data", nil }),
 			MaxEntries: 1, Now: time.Now,
 			Failed: func(e *globalentry.Entry, err error) { failed = append(failed, err.Error()) },
 		})
@@ -229,8 +229,8 @@ func TestRetriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		up := time.Now().Add(20 * time.Minute)
-		s := New(ctx, Options{
-			API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
+		s := started(ctx, Options{
+			API: world.API(func(context.Context, world.APIRequest) (any, error) {
 				if time.Now().Before(up) {
 					return nil, errors.New("down")
 				}
@@ -254,4 +254,11 @@ func TestRetriesAreBounded(t *testing.T) {
 		stop()
 		synctest.Wait()
 	})
+}
+
+// started returns a Store that runs until ctx is done.
+func started(ctx context.Context, o Options) *Store {
+	s := New(o)
+	go func() { _ = s.Start(ctx, func(string) {})() }()
+	return s
 }

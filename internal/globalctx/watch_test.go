@@ -43,7 +43,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		c := shortWatches{asked: &atomic.Int32{}}
-		s := New(ctx, Options{Resources: c, Now: time.Now})
+		s := started(ctx, Options{Resources: c, Now: time.Now})
 		s.Set(entry(t, "pods", `{kubernetesResource: {version: v1, resource: pods}}`))
 		time.Sleep(time.Hour)
 		if n := c.asked.Load(); n > 5*60 {

@@ -65,7 +65,7 @@ func (e *Entry) OfSecrets() bool {
 	case e.Resource != nil:
 		return e.Resource.APIVersion == "v1" && e.Resource.Resource == "secrets"
 	case e.Call != nil && e.Call.API != nil:
-		return e.Call.API.OfSecrets()
+		return e.Call.API.Key().Secrets
 	}
 	return false
 }

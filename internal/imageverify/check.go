@@ -92,7 +92,7 @@ func unverified(prefix string, err error) policy.Yield {
 // resolve finds the digest of the tag, once for the whole review. All other requests use this digest. If registries cannot be reached, the
 // verifier returns the digest that it verified.
 func (c *check) resolve() (err error) {
-	if c.image.known == "" && c.call.World.Images != nil {
+	if c.image.known == "" && c.call.World.Images.Image != nil {
 		c.image.known, err = Resolve(c.call, &c.image.Image, c.plan.Registry(c.login))
 	}
 	return err

@@ -55,9 +55,9 @@ func callOn(object map[string]any, n *notary) *policy.Call {
 	return &policy.Call{
 		Env: &evalenv.Env{
 			Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes),
-			World: world.World{Signatures: n, Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+			World: world.World{Signatures: n, Images: world.Images{Image: func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 				return map[string]any{"resolvedImage": r.Reference + "@" + digest}, nil
-			})},
+			}}},
 		},
 		Request: &policy.Request{Operation: policy.Create, Object: value.Of(object)},
 		Program: &policy.Program{Name: "p"}, Rule: &policy.Rule{Name: "r", Stage: policy.StageVerifyImages | policy.StageValidate},
@@ -131,10 +131,10 @@ func TestT22DigestsAreNotShared(t *testing.T) {
 	}
 	image := imageref.Image{Reference: reference, Pointer: "/spec/image"}
 	asked := 0
-	c.World.Images = world.ImagesFunc(func(context.Context, world.ImageRequest) (map[string]any, error) {
+	c.World.Images.Image = func(context.Context, world.ImageRequest) (map[string]any, error) {
 		asked++
 		return map[string]any{"resolvedImage": "index.docker.io/library/nginx@" + digest}, nil
-	})
+	}
 	for _, p := range []struct {
 		namespace string
 		asked     int
@@ -173,7 +173,7 @@ func TestPin(t *testing.T) {
 	if _, err := Pin(c, object, &imageref.Image{Reference: reference, Pointer: "/spec/image", Converted: true}, digest); err == nil {
 		t.Error("a digest was written where the place is not known")
 	}
-	c.World.Images = nil
+	c.World.Images = world.Images{}
 	if _, err := Resolve(c, &image, world.ImageRequest{}); !errors.Is(err, world.ErrUnavailable) {
 		t.Errorf("without registries: %v", err)
 	}

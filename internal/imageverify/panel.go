@@ -222,7 +222,7 @@ func (p *Panel) digest(ctx context.Context, image string, parsed imageref.Refere
 	switch known := p.digests[image]; {
 	case known != "":
 		return known, nil
-	case parsed.Digest != "" || p.World.Images == nil || p.Tags == nil:
+	case parsed.Digest != "" || p.World.Images.Image == nil || p.Tags == nil:
 		return parsed.Digest, nil
 	}
 	digest, err := Digest(ctx, p.Tags, p.World, parsed.String(), p.Registry)

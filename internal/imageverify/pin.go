@@ -34,12 +34,12 @@ func Digest(ctx context.Context, tags *policy.Tags, w world.World, image string,
 // askDigest sends the request to the registry.
 func askDigest(ctx context.Context, w world.World, image string, credentials world.ImageRequest) (string, error) {
 	images := w.Images
-	if images == nil {
+	if images.Image == nil {
 		return "", errRegistries
 	}
 	credentials.Reference = image
-	if d, ok := images.(world.Digests); ok {
-		return d.Digest(ctx, credentials)
+	if images.Digest != nil {
+		return images.Digest(ctx, credentials)
 	}
 	data, err := images.Image(ctx, credentials)
 	if err != nil {

@@ -49,26 +49,14 @@ const storePage = 500
 
 // StoredDecisions reads the records of a store that a query selects, with their requests, the oldest first. It begins a little before the query's
 // time, so that all reviews of a request are seen.
-func StoredDecisions(ctx context.Context, name string, page func(context.Context, *decision.Query, string, int) (decision.Page, error), q decision.Query) iter.Seq[Decided] {
+func StoredDecisions(ctx context.Context, name string, pages decision.Pages, q decision.Query) iter.Seq[Decided] {
 	q.Requests, q.Oldest = true, true
 	if !q.Since.IsZero() {
 		q.Since = q.Since.Add(-together)
 	}
 	return func(yield func(Decided) bool) {
-		for after := ""; ; {
-			p, err := page(ctx, &q, after, storePage)
-			if err != nil {
-				yield(Decided{At: name, Err: err})
-				return
-			}
-			for i := range p.Records {
-				if !yield(Decided{At: name + ", UID " + p.Records[i].UID, Record: &p.Records[i]}) {
-					return
-				}
-			}
-			if after = p.Next; after == "" {
-				return
-			}
+		if _, err := pages.Each(ctx, &q, storePage, func(r *decision.Record) bool { return yield(Decided{At: name + ", UID " + r.UID, Record: r}) }); err != nil {
+			yield(Decided{At: name, Err: err})
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (p permissions) Allowed(_ context.Context, r world.AccessRequest) (bool, st
 
 type hosts struct{ state int }
 
-func (h hosts) LookupHost(_ context.Context, host string) ([]netip.Addr, error) {
+func (h hosts) LookupHost(_ context.Context, _ world.Host) ([]netip.Addr, error) {
 	if h.state%2 == 0 {
 		return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
 	}
@@ -55,7 +55,7 @@ func (h hosts) LookupHost(_ context.Context, host string) ([]netip.Addr, error) 
 
 func (o outside) For(r world.Reach) world.World {
 	w := o.Root.For(r)
-	w.Access, w.Names = permissions{o.state}, hosts{o.state}
+	w.Access, w.Names = permissions{o.state}, hosts{o.state}.LookupHost
 	w.Resources = w.API
 	return w
 }
@@ -84,14 +84,14 @@ func outsideIn(state int, now func() time.Time) world.Root {
 	return outside{fixed.New(fixed.Values{
 		Objects: func() ([]map[string]any, error) { return objects, nil }, Now: now, EveryNamespace: true, Seed: 7,
 		NamespaceLabels: map[string]map[string]string{"shop": {"tier": fmt.Sprint(state % 2)}},
-		Services:        world.ServicesFunc(func(_ context.Context, r world.ServiceRequest) (any, error) { return answer(r) }),
-		HTTP:            world.HTTPFunc(func(_ context.Context, r world.ServiceRequest) (map[string]any, error) { return answer(r) }),
-		Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+		Services:        world.Services(func(_ context.Context, r world.ServiceRequest) (any, error) { return answer(r) }),
+		HTTP:            world.HTTP(func(_ context.Context, r world.ServiceRequest) (map[string]any, error) { return answer(r) }),
+		Images: world.Images{Image: func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 			if state%4 == 3 {
 				return nil, &world.NoImageError{Reason: "no such image"}
 			}
 			return map[string]any{"registry": "ghcr.io", "resolvedImage": r.Reference + "@sha256:0", "configData": map[string]any{"config": map[string]any{"User": []string{"root", "app"}[state%2]}}}, nil
-		}),
+		}},
 	}), state}
 }
 

@@ -1,8 +1,6 @@
 package jmespath
 
 import (
-	"sort"
-
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -364,14 +362,4 @@ func isFalse(v any) bool {
 		return len(x) == 0
 	}
 	return false
-}
-
-// sortedKeys defines an order for objects, so that equal inputs have equal results.
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }

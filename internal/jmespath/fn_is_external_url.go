@@ -29,7 +29,7 @@ func init() {
 			if env.World.Names == nil {
 				return nil, fmt.Errorf("JMESPath function 'is_external_url': resolving %q is %w", host, world.ErrUnavailable)
 			}
-			addresses, err := env.World.Names.LookupHost(env.Meter.Context(), host)
+			addresses, err := env.World.Names(env.Meter.Context(), world.Host(host))
 			if err != nil {
 				return nil, &worldError{err}
 			}

@@ -21,18 +21,18 @@ func (exampleWorld) Now() time.Time {
 	return time.Date(2024, 2, 29, 23, 59, 59, 0, time.FixedZone("", -7*3600))
 }
 func (exampleWorld) Intn(n int) int { return n / 2 }
-func (exampleWorld) LookupHost(_ context.Context, host string) ([]netip.Addr, error) {
-	switch host {
+func (exampleWorld) LookupHost(_ context.Context, host world.Host) ([]netip.Addr, error) {
+	switch string(host) {
 	case "example.com":
 		return []netip.Addr{netip.MustParseAddr("93.184.215.14")}, nil
 	case "internal.example.com":
 		return []netip.Addr{netip.MustParseAddr("10.1.2.3")}, nil
 	}
-	return nil, errors.New("lookup " + host + ": no such host")
+	return nil, errors.New("lookup " + string(host) + ": no such host")
 }
 
 func exampleEnv() *Env {
-	return &Env{World: world.World{Clock: exampleWorld{}, Rand: exampleWorld{}, Names: exampleWorld{}}}
+	return &Env{World: world.World{Clock: exampleWorld{}, Rand: exampleWorld{}, Names: exampleWorld{}.LookupHost}}
 }
 
 func decode(t *testing.T, s string) any {

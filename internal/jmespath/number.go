@@ -2,7 +2,9 @@ package jmespath
 
 import (
 	"errors"
+	"maps"
 	"math/bits"
+	"slices"
 
 	"ephor.invalid/ephor/internal/budget"
 )
@@ -49,7 +51,9 @@ func (env *Env) sortedKeys(m map[string]any) ([]string, error) {
 	if err := env.sorting(len(m), text); err != nil {
 		return nil, err
 	}
-	return sortedKeys(m), nil
+	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
+	return keys, nil
 }
 
 // text charges a newly created string and returns it as a result.

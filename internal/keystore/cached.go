@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/seal"
 )
 
 const (
-	// renewAfter is how long keys are used before the Secret is read again.
-	renewAfter = 5 * time.Minute
+	// renewAfter is how long keys are used before the Secret is read again. After this time, every replica uses the current key.
+	renewAfter = time.Minute
 	// soonest is the minimum time between two reads of the Secret.
 	soonest = 10 * time.Second
 )
@@ -27,6 +29,20 @@ type Cached struct {
 	lock  lock.Lock
 	ring  *seal.Keyring
 	tried time.Time // when the Secret was last read
+}
+
+// NewCached returns the keys of a Secret. reader reads from the API server directly, without a cache.
+func NewCached(c client.Writer, reader client.Reader, namespace, name string) *Cached {
+	store := &Store{Client: c, Reader: reader, Namespace: namespace, Name: name}
+	return &Cached{Load: store.Load, Now: time.Now}
+}
+
+// Keys returns Fresh or Ring.
+func (c *Cached) Keys(ctx context.Context, fresh bool) (*seal.Keyring, error) {
+	if fresh {
+		return c.Fresh(ctx)
+	}
+	return c.Ring(ctx)
 }
 
 // Ring returns the keys. While the Secret cannot be read, it returns the last known keys; if there are none, an error.

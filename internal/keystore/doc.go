@@ -3,7 +3,7 @@
 //	store := &keystore.Store{Client: client, Reader: live, Namespace: "kyverno", Name: keystore.Marks}
 //	ring, err := store.Load(ctx)    // creates the Secret when it does not exist
 //	ring, err = store.Rotate(ctx)   // a new current key; the old ones stay and still verify
-//	keys := &keystore.Cached{Load: store.Load, Now: time.Now} // for processes that seal and check all the time
+//	keys := keystore.NewCached(client, live, "kyverno", keystore.Marks) // for processes that seal and check all the time
 //
 // The Secret is created at run time, never by the chart: a key in a rendered manifest would end up in Git and in Helm's release history.
 // Several replicas may call Load at once: the API server accepts one Secret, and the others read it. A Secret without a usable key is an

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,7 @@ func Parse(secret *corev1.Secret) (*seal.Keyring, error) {
 	var first seal.Key
 	var older []seal.Key
 	found := false
-	for _, name := range sortedKeys(secret.Data) {
+	for _, name := range slices.Sorted(maps.Keys(secret.Data)) {
 		if name == currentEntry {
 			continue
 		}
@@ -143,13 +144,4 @@ func addKey(secret *corev1.Secret) error {
 	}
 	secret.Data[k.ID()], secret.Data[currentEntry] = bytes, []byte(k.ID())
 	return nil
-}
-
-func sortedKeys(data map[string][]byte) []string {
-	names := make([]string, 0, len(data))
-	for name := range data {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

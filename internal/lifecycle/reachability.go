@@ -61,20 +61,12 @@ func NewReachability(cfg *rest.Config, log *slog.Logger) (*Reachability, error) 
 	}}, nil
 }
 
-// Run checks at the interval until ctx is done.
-func (r *Reachability) Run(ctx context.Context) {
-	tick := time.NewTicker(reachEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := r.ask(ctx); ctx.Err() == nil {
-				r.evaluate(err)
-			}
-		}
+// Once checks the API server, and returns when to check again.
+func (r *Reachability) Once(ctx context.Context) (time.Duration, error) {
+	if err := r.ask(ctx); ctx.Err() == nil {
+		r.evaluate(err)
 	}
+	return reachEvery, nil
 }
 
 // evaluate records the result of one check.

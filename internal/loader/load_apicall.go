@@ -200,7 +200,7 @@ func (x *call) ask(before *scope.Scope, text string, body any) (any, error) {
 	if api == nil {
 		return nil, fmt.Errorf("the Kubernetes API is %w", world.ErrUnavailable)
 	}
-	return api.Call(before.Env.Meter.Context(), world.APIRequest{Method: x.method, Path: p, Body: body})
+	return api(before.Env.Meter.Context(), world.APIRequest{Method: x.method, Path: p, Body: body})
 }
 
 func (x *call) body(before *scope.Scope) (any, error) {

@@ -75,7 +75,7 @@ func (x *service) fetch(before *scope.Scope, entry, method string, body any) (an
 	if services == nil {
 		return nil, fmt.Errorf("failed to fetch data for APICall: %s %s: services are %w", method, url, world.ErrUnavailable)
 	}
-	data, err := services.Call(before.Env.Meter.Context(), r)
+	data, err := services(before.Env.Meter.Context(), r)
 	if err != nil {
 		return nil, fmt.Errorf("failed to fetch data for APICall: %w", err)
 	}

@@ -48,7 +48,7 @@ func compileGlobalReference(e *kyvernov1.ContextEntry, in input) compiled {
 		if globals == nil {
 			return nil, fmt.Errorf("failed to fetch entry key=%s: global context entries are %w", key, world.ErrUnavailable)
 		}
-		data, err := globals.Global(before.Env.Meter.Context(), key)
+		data, err := globals(before.Env.Meter.Context(), world.GlobalRequest(key))
 		if err != nil {
 			return nil, fmt.Errorf("failed to fetch entry key=%s: %w", key, err)
 		}

@@ -58,7 +58,7 @@ func compileImageRegistry(e *kyvernov1.ContextEntry, in input) compiled {
 			return nil, err
 		}
 		images := before.Env.World.Images
-		if images == nil {
+		if images.Image == nil {
 			return nil, fmt.Errorf("failed to fetch image descriptor: %s: image registries are %w", r.Reference, world.ErrUnavailable)
 		}
 		data, err := images.Image(before.Env.Meter.Context(), r)

@@ -26,12 +26,12 @@ type objects struct {
 	asked      []string
 }
 
-func (o *objects) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	o.asked = append(o.asked, apiVersion+" "+kind+" "+namespace+"/"+name)
-	if cm, ok := o.configMaps[namespace+"/"+name]; ok {
+func (o *objects) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	o.asked = append(o.asked, r.APIVersion+" "+r.Kind.Kind+" "+r.Namespace+"/"+r.Name)
+	if cm, ok := o.configMaps[r.Namespace+"/"+r.Name]; ok {
 		return cm, nil
 	}
-	return nil, errors.New(`configmaps "` + name + `" not found`)
+	return nil, errors.New(`configmaps "` + r.Name + `" not found`)
 }
 
 func compileYAML(t *testing.T, policyNamespace, text string) (*loader.Chain, string) {
@@ -109,7 +109,7 @@ func TestConfigMap(t *testing.T) {
 		"default/x": {"data": map[string]any{"json": `["a"]`}, "metadata": map[string]any{"name": "x"}},
 		"d/empty":   {"metadata": map[string]any{"name": "empty"}},
 	}}
-	env := &evalenv.Env{World: world.World{Objects: cluster}}
+	env := &evalenv.Env{World: world.World{Objects: cluster.Get}}
 	for _, c := range []struct{ policyNamespace, entries, want string }{
 		{"", `[{name: v, configMap: {name: x}}]`, `{"data":{"json":"[\"a\"]"},"metadata":{"name":"x"}}`},
 		{"", `[{name: v, configMap: {name: "{{ request.object.spec.text }}", namespace: "{{ request.namespace }}"}}]`,

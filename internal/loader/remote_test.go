@@ -21,48 +21,36 @@ func (o *outside) note(format string, args ...any) {
 
 func (o *outside) world() world.World {
 	return world.World{
-		Objects: objectsFunc(func(namespace, name string) (map[string]any, error) {
-			o.note("configmap %s/%s", namespace, name)
+		Objects: func(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+			o.note("configmap %s/%s", r.Namespace, r.Name)
 			return map[string]any{"data": map[string]any{"k": "v"}}, nil
-		}),
-		API: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+		},
+		API: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 			o.note("%s %s %s", r.Method, r.Path, value.JSON(r.Body))
 			if r.Path.Name == "missing" {
 				return nil, errors.New(`pods "missing" not found`)
 			}
 			return map[string]any{"items": []any{map[string]any{"name": "a"}, map[string]any{"name": "b"}}, "null": nil}, nil
 		}),
-		Services: world.ServicesFunc(func(_ context.Context, r world.ServiceRequest) (any, error) {
+		Services: world.Services(func(_ context.Context, r world.ServiceRequest) (any, error) {
 			o.note("%s %s %v %v %s", r.Method, r.URL, r.VariableHost, r.Headers, value.JSON(r.Body))
 			if strings.Contains(r.URL, "/404") {
 				return nil, errors.New("HTTP 404 Not Found: no")
 			}
 			return map[string]any{"allowed": true}, nil
 		}),
-		Globals: world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
+		Globals: world.Globals(func(_ context.Context, name world.GlobalRequest) (any, error) {
 			o.note("global %s", name)
 			if name == "missing" {
 				return nil, errors.New("there is no such entry")
 			}
-			return []any{map[string]any{"name": name}}, nil
+			return []any{map[string]any{"name": string(name)}}, nil
 		}),
-		Images: imagesFunc(func(r world.ImageRequest) (map[string]any, error) {
+		Images: world.Images{Image: func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 			o.note("image %s %v %v %v", r.Reference, r.Insecure, r.Providers, r.Secrets)
 			return map[string]any{"registry": "ghcr.io"}, nil
-		}),
+		}},
 	}
-}
-
-type objectsFunc func(namespace, name string) (map[string]any, error)
-
-func (f objectsFunc) Get(_ context.Context, _, _, namespace, name string) (map[string]any, error) {
-	return f(namespace, name)
-}
-
-type imagesFunc func(world.ImageRequest) (map[string]any, error)
-
-func (f imagesFunc) Image(_ context.Context, r world.ImageRequest) (map[string]any, error) {
-	return f(r)
 }
 
 // TestRemote tests the documented results, requests and errors of the entries that send requests.
@@ -196,7 +184,7 @@ func TestRemoteUnavailable(t *testing.T) {
 
 // The total data that the entries of a rule load is limited; using a small part of a long answer is allowed.
 func TestContextSize(t *testing.T) {
-	w := world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
+	w := world.World{API: world.API(func(context.Context, world.APIRequest) (any, error) {
 		return map[string]any{"long": strings.Repeat("x", 1_500_000), "short": "y"}, nil
 	})}
 	for entries, want := range map[string]string{

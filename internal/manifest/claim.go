@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"ephor.invalid/ephor/internal/bounded"
 )
 
 // Bounds of the data that a requester controls.
@@ -114,14 +116,11 @@ func unzip(b []byte) ([]byte, error) {
 }
 
 func readAll(r io.Reader) ([]byte, error) {
-	out, err := io.ReadAll(io.LimitReader(r, maxMessage+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(out) > maxMessage {
+	out, err := bounded.Read(r, maxMessage)
+	if bounded.Exceeded(err) {
 		return nil, errTooLarge
 	}
-	return out, nil
+	return out, err
 }
 
 // files returns the signed texts: the message itself, or the files of a compressed archive.

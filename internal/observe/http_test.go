@@ -115,3 +115,14 @@ func TestQueries(t *testing.T) {
 	res.Body.Close()
 	contains(t, page(t, m), `kyverno_client_queries_total{client_type="kubeclient",operation="list",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",resource_kind="Pod",resource_namespace="a"} 1`)
 }
+
+// The page has one format, whatever a collector accepts: in OpenMetrics the two names of one counter would be one.
+func TestOneFormat(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+	w := httptest.NewRecorder()
+	NewMetrics(Options{}).Handler().ServeHTTP(w, r)
+	if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "text/plain") || strings.Contains(w.Body.String(), "# EOF") {
+		t.Error(got)
+	}
+}

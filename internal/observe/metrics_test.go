@@ -98,3 +98,21 @@ func TestResults(t *testing.T) {
 		`kyverno_info{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",version="v1"} 1`,
 	)
 }
+
+// A policy of which one rule denies requests somewhere is counted as enforcing.
+func TestModeOfAPolicy(t *testing.T) {
+	rule := func(plan policy.ActionPlan) *policy.Rule {
+		return &policy.Rule{Stage: policy.StageValidate, Action: plan}
+	}
+	audits := rule(policy.ActionPlan{Default: policy.Audit})
+	overridden := rule(policy.ActionPlan{Default: policy.Audit, Overrides: []policy.ActionOverride{{Action: policy.Deny, Namespaces: []string{"prod-*"}}}})
+	for want, rules := range map[string][][]*policy.Rule{
+		audit: {{audits}}, enforce: {{audits, rule(policy.ActionPlan{Default: policy.Deny})}, {audits, overridden}},
+	} {
+		for _, r := range rules {
+			if got := mode(&policy.Program{Rules: r}); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+	}
+}

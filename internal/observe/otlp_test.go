@@ -223,15 +223,16 @@ func TestTrace(t *testing.T) {
 	other := &policy.Rule{Name: "other", Stage: policy.StageValidate, Match: func(context.Context, *policy.Request) (bool, error) { return false, nil }}
 	p.Rules = append(p.Rules, other)
 	reads := world.RootFunc(func(world.Reach) world.World {
-		return world.World{Objects: objectsFunc(func(ctx context.Context) {
+		return world.World{Objects: func(ctx context.Context, _ world.ObjectRequest) (map[string]any, error) {
 			r, _ := http.NewRequestWithContext(ctx, http.MethodGet, api.URL+"/api/v1/namespaces/default/configmaps/teams", nil)
 			res, err := client.Do(r)
 			if err != nil {
 				t.Error(err)
-				return
+				return nil, err
 			}
 			res.Body.Close()
-		})}
+			return map[string]any{}, nil
+		}}
 	})
 	eval := tracer.Eval(engine.Eval)
 	req := outcome(p, evaluate, "default", 0).Request
@@ -302,13 +303,6 @@ func TestTrace(t *testing.T) {
 			}
 		}
 	}
-}
-
-type objectsFunc func(context.Context)
-
-func (f objectsFunc) Get(ctx context.Context, _, _, _, _ string) (map[string]any, error) {
-	f(ctx)
-	return map[string]any{}, nil
 }
 
 // Without tracing, no handler is wrapped.

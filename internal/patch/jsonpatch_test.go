@@ -16,6 +16,7 @@ func TestApplyJSON(t *testing.T) {
 		{"add makes missing parents", `{}`, `[{"op":"add","path":"/a/b/c","value":1}]`, `{"a":{"b":{"c":1}}}`},
 		{"a missing parent before an index is a list", `{}`, `[{"op":"add","path":"/a/1/b","value":1},{"op":"add","path":"/l/-","value":2}]`, `{"a":[null,{"b":1}],"l":[2]}`},
 		{"a null is no parent", `{"a":null}`, `[{"op":"add","path":"/a/b","value":1}]`, `{"a":{"b":1}}`},
+		{"a null of the same patch is no parent", `{}`, `[{"op":"add","path":"/a","value":null},{"op":"add","path":"/a/b","value":1}]`, `{"a":{"b":1}}`},
 		{"~1 and ~0 are escapes", `{}`, `[{"op":"add","path":"/a~1b~0c","value":1}]`, `{"a/b~c":1}`},
 		{"negative indexes count from the end", `{"l":[1,2,3]}`, `[{"op":"remove","path":"/l/-1"},{"op":"replace","path":"/l/-2","value":9}]`, `{"l":[9,2]}`},
 		{"remove", `{"a":1,"l":[1,2]}`, `[{"op":"remove","path":"/a"},{"op":"remove","path":"/l/0"}]`, `{"l":[2]}`},
@@ -53,6 +54,7 @@ func TestApplyJSONErrors(t *testing.T) {
 		{`{"l":[]}`, `[{"op":"add","path":"/l/3","value":1}]`, "error in add for path: '/l/3': Unable to access invalid index: 3: invalid index referenced"},
 		{`{}`, `[{"op":"move","from":"/a","path":"/b"}]`, "error in move for path: 'a': unable to get nonexistent key: a: missing value"},
 		{`{}`, `[{"op":"copy","from":"/a/b","path":"/b"}]`, `copy operation does not apply: doc is missing from path: "/a/b": missing value`},
+		{`{}`, `[{"op":"add","path":"/l/100000/x","value":1}]`, "Unable to access invalid index: 100000: invalid index referenced"},
 		{`{}`, `[{"op":"add","path":"/l/999999999/x","value":1}]`, "Unable to access invalid index: 999999999: invalid index referenced"},
 	} {
 		ops, err := ParseJSONPatch(c.patch)

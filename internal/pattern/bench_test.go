@@ -2,6 +2,8 @@ package pattern
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 )
 
@@ -84,7 +86,7 @@ func TestPassAllocatesNothing(t *testing.T) {
 
 func BenchmarkPass(b *testing.B) {
 	pod := benchPod(false)
-	for _, name := range sortedKeys(securityPatterns()) {
+	for _, name := range slices.Sorted(maps.Keys(securityPatterns())) {
 		b.Run(name, func(b *testing.B) {
 			p, _ := Compile(securityPatterns()[name], "pattern", nil)
 			b.ReportAllocs()

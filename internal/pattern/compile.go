@@ -6,6 +6,8 @@ import (
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/template"
 	"ephor.invalid/ephor/internal/wildcard"
+	"maps"
+	"slices"
 )
 
 // compiler compiles a raw pattern to nodes and collects the author's mistakes.
@@ -64,7 +66,7 @@ func (c *compiler) node(v any, at place) *node {
 }
 
 func (c *compiler) object(m map[string]any, at place) *node {
-	keys := sortedKeys(m)
+	keys := slices.Sorted(maps.Keys(m))
 	if !c.late {
 		for _, k := range keys {
 			if mayVary(k) {

@@ -106,12 +106,3 @@ func (n *node) hasAnchors() bool {
 func isMetadataMap(parent, key string) bool {
 	return parent == "metadata" && (key == "labels" || key == "annotations")
 }
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
-}

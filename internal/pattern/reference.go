@@ -63,7 +63,7 @@ func (r *resolver) value(v any, at string, depth int) (out any, changed bool, er
 	switch v := v.(type) {
 	case map[string]any:
 		var out map[string]any
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			x, changed, err := r.value(v[k], path.Join(at, k), depth+1)
 			if err != nil {
 				return nil, false, err

@@ -214,6 +214,17 @@ func TestDeepPatternsAreRefused(t *testing.T) {
 	}
 }
 
+// The paths of the parts of a pattern are bounded together: long keys around one another would take far more memory than the policy.
+func TestLongPathsAreRefused(t *testing.T) {
+	var v any = "x"
+	for range 100 {
+		v = map[string]any{strings.Repeat("a", 10_000): v}
+	}
+	if _, diags := Compile(v, "p", nil); !diags.HasErrors() || !strings.Contains(diags.Error(), "the pattern is too large") {
+		t.Errorf("%v", diags)
+	}
+}
+
 // TestLateNodesAreBounded tests that variables with ever new values do not exhaust the memory.
 func TestLateNodesAreBounded(t *testing.T) {
 	p, _ := Compile(decode(t, `{"a":"{{ v }}"}`), "p", nil)

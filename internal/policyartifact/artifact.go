@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/registry"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -124,9 +124,5 @@ func read(image v1.Image, of v1.Descriptor) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	content, err := io.ReadAll(io.LimitReader(in, MaxLayer+1))
-	if err == nil && len(content) > MaxLayer {
-		err = fmt.Errorf("it has more than %d bytes", MaxLayer)
-	}
-	return content, err
+	return bounded.Read(in, MaxLayer)
 }

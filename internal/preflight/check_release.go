@@ -7,9 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/charts"
+	"ephor.invalid/ephor/internal/bounded"
 )
 
 // release is the part of a Helm release, stored in a Secret, that the checks need.
@@ -94,12 +93,9 @@ func readRelease(secret *corev1.Secret) (*release, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the release is not compressed: %w", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(unpacked, maxRelease+1))
+	text, err := bounded.Read(unpacked, maxRelease)
 	if err != nil {
 		return nil, fmt.Errorf("the release cannot be unpacked: %w", err)
-	}
-	if len(text) > maxRelease {
-		return nil, errors.New("the release is too large")
 	}
 	r := &release{secret: Object{Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name}}
 	if err := json.Unmarshal(text, r); err != nil {

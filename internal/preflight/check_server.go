@@ -31,4 +31,7 @@ func (s *state) checkVersion(context.Context) {
 			Message: fmt.Sprintf("Kubernetes is %s; Ephor needs %s or later, and its chart refuses an older one", s.Version, oldest),
 		})
 	}
+	if s.server() >= staticSince {
+		s.add(staticNote(at))
+	}
 }

@@ -79,9 +79,13 @@ var upgradeKinds = []Kind{
 	{"meaning-changes", "a policy whose expressions or standards change with the version of Kubernetes"},
 	{"kind-removed", "a policy that names a kind in a version that is no longer served"},
 	{"requests-stop", "a policy for requests that the API server no longer sends to webhooks"},
+	staticPolicies,
 }
 
+var staticPolicies = Kind{"static-policies", "the API server can load policies from files, which protect Ephor"}
+
 var findingKinds = []Kind{
+	staticPolicies,
 	{"definition-not-kept", "a CustomResourceDefinition that its tool may delete, and with it all its objects"},
 	{"definition-unmanaged", "a CustomResourceDefinition without marks of Helm, Argo CD or Flux: no tool deletes it, a person may"},
 	{"definition-stored-version", "objects are stored in a version that Ephor's definition no longer has"},

@@ -36,12 +36,27 @@ func Upgrade(ctx context.Context, c *Cluster, target kubeversion.Minor) *Report 
 		s.add(Finding{Code: "kubernetes-version", Severity: Note, Object: at, Message: fmt.Sprintf(
 			"this version of Ephor knows the rules of Kubernetes up to %s: of %s it knows only the kinds and versions that are no longer served", kubeversion.Newest, target)})
 	}
+	if now < staticSince && target >= staticSince {
+		s.add(staticNote(at))
+	}
 	u := upgrade{state: s, now: now, target: target}
 	for _, k := range compile.Kinds {
 		err := s.each(ctx, k.GVK(), func(o *unstructured.Unstructured) { u.policy(o) })
 		s.unread(Object{Kind: k.Kind}, err)
 	}
 	return s.report()
+}
+
+// staticSince is the first version of Kubernetes whose API server loads policies from files without a feature gate.
+const staticSince kubeversion.Minor = 37
+
+// staticNote says how policies in files protect Ephor.
+func staticNote(at Object) Finding {
+	return Finding{
+		Code: "static-policies", Severity: Note, Object: at,
+		Message:  "the API server loads policies from files that no client of the API can change: examples/static/protect-ephor.yaml keeps others from changing the webhook configurations of Ephor",
+		Commands: []string{"ephor convert examples/static/protect-ephor.yaml --static /etc/kubernetes/admission"},
+	}
 }
 
 // upgrade compares the policies of two versions of Kubernetes.

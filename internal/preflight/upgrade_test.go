@@ -61,10 +61,11 @@ spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], o
 		{36, []string{"note kubernetes-version APIServer"}},
 		{37, []string{
 			"stops meaning-changes ClusterPolicy/standard", "stops meaning-changes ValidatingAdmissionPolicy/includes", "stops requests-stop ClusterPolicy/reviews",
+			"note static-policies APIServer",
 		}},
 		{38, []string{
 			"stops kind-removed ClusterPolicy/goes", "stops meaning-changes ClusterPolicy/standard", "stops meaning-changes ValidatingAdmissionPolicy/includes",
-			"stops requests-stop ClusterPolicy/reviews", "note kubernetes-version APIServer",
+			"stops requests-stop ClusterPolicy/reviews", "note kubernetes-version APIServer", "note static-policies APIServer",
 		}},
 	} {
 		if got := lines(Upgrade(t.Context(), c, kubeversion.Minor(step.target))); !slices.Equal(got, step.want) {

@@ -87,7 +87,7 @@ func New(o Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{options: o, clouds: &logins{now: time.Now}, tokens: &tokens{now: time.Now}}
+	c := &Client{options: o, clouds: newLogins(time.Now), tokens: newTokens(time.Now)}
 	c.secure, c.insecure = c.transport(false), c.transport(true)
 	return c, nil
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -27,6 +26,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"golang.org/x/oauth2"
 	googleauth "golang.org/x/oauth2/google"
+
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 // cloudTransport configures how the login services of clouds are reached. Their addresses come from the environment of the process and
@@ -224,14 +225,9 @@ func post(ctx context.Context, client *http.Client, address string, form url.Val
 
 // fetchJSON sends a request for a token. Its errors contain nothing of the request or the answer.
 func fetchJSON(client *http.Client, req *http.Request, into any) error {
-	answer, err := client.Do(req)
+	answer, body, err := fetch.Do(client, req, 1<<20)
 	if err != nil {
-		return Bare(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	if err != nil {
-		return err
+		return fetch.Bare(err)
 	}
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers with status %d", req.URL.Host, answer.StatusCode)

@@ -277,7 +277,7 @@ func TestTokens(t *testing.T) {
 		}}
 	}
 	c := registries(t, login("jane"))
-	c.tokens.now = func() time.Time { return now }
+	c.tokens = newTokens(func() time.Time { return now })
 	ask := func(repository, want string) {
 		t.Helper()
 		if _, err := c.Digest(t.Context(), world.ImageRequest{Reference: b.host + repository}); err != nil {
@@ -433,7 +433,7 @@ func TestRetries(t *testing.T) {
 // Logins of clouds are cached until shortly before they expire; one goroutine requests them; a failure is cached for a minute.
 func TestCloudLogins(t *testing.T) {
 	now := time.Now()
-	l := &logins{now: func() time.Time { return now }}
+	l := newLogins(func() time.Time { return now })
 	var asked atomic.Int32
 	lives, fails := 10*time.Minute, false
 	login := func(context.Context) (cloudLogin, error) {

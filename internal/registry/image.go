@@ -5,23 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
 
-var (
-	_ world.Images  = (*Client)(nil)
-	_ world.Digests = (*Client)(nil)
-)
+// Lookups returns the lookups of package world.
+func (c *Client) Lookups() world.Images { return world.Images{Image: c.Image, Digest: c.Digest} }
 
-// Image implements world.Images.
+// Image returns the data of an image.
 func (c *Client) Image(ctx context.Context, req world.ImageRequest) (map[string]any, error) {
 	s, err := c.Open(ctx, Ask{Image: req})
 	if err != nil {
@@ -36,7 +34,7 @@ func (c *Client) Image(ctx context.Context, req world.ImageRequest) (map[string]
 	return data, nil
 }
 
-// Digest implements world.Digests. If a registry does not answer a HEAD request, it requests the manifest.
+// Digest resolves a tag. If a registry does not answer a HEAD request, it requests the manifest.
 func (c *Client) Digest(ctx context.Context, req world.ImageRequest) (string, error) {
 	s, err := c.Open(ctx, Ask{Image: req})
 	if err != nil {
@@ -66,17 +64,9 @@ func (s *Session) Explain(err error) error {
 	var denied *transport.Error
 	without := s.keys.missing()
 	if !errors.As(err, &denied) || denied.StatusCode != http.StatusUnauthorized && denied.StatusCode != http.StatusForbidden || len(without) == 0 {
-		return Bare(err)
+		return fetch.Bare(err)
 	}
-	return fmt.Errorf("%w (%s)", Bare(err), strings.Join(without, "; "))
-}
-
-// Bare removes the address of each request from an error, because it may contain a token.
-func Bare(err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) && u.Err != nil {
-		return u.Err
-	}
-	return err
+	return fmt.Errorf("%w (%s)", fetch.Bare(err), strings.Join(without, "; "))
 }
 
 // usual is the platform whose image represents an index, as in Kyverno.

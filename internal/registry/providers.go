@@ -7,12 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/docker-credential-helpers/client"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/authn/github"
+
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 // provider finds the login of this process for a repository; authn.Anonymous for none.
@@ -100,74 +101,25 @@ const (
 	maxLogins    = 1000            // in the cache
 )
 
-// errNoLogin is the error while a recent failure of the cloud is cached.
+// errNoLogin is the error of a cloud that gave no login.
 var errNoLogin = errors.New("the cloud gave no login")
 
-// logins caches the logins from clouds until shortly before they expire. One goroutine requests a login, and others wait for it. A
-// failure is cached for a minute, because most clusters in one cloud have no identity in the others.
+// logins caches the logins from clouds until shortly before they expire. A failure is cached for a minute, because most clusters in one cloud
+// have no identity in the others.
 type logins struct {
-	now func() time.Time
+	fetch.Answers[string, cloudLogin]
+}
 
-	mu      sync.Mutex
-	known   map[string]cloudLogin
-	failed  map[string]time.Time // until when each is cached
-	flights map[string]chan struct{}
+func newLogins(now func() time.Time) *logins {
+	return &logins{fetch.Answers[string, cloudLogin]{Now: now, Timeout: cloudTimeout, Retry: noLoginFor, Entries: maxLogins}}
 }
 
 func (l *logins) get(ctx context.Context, key string, login func(context.Context) (cloudLogin, error)) (cloudLogin, error) {
-	for {
-		l.mu.Lock()
-		if known, ok := l.known[key]; ok && l.now().Before(known.expires.Add(-expiryMargin)) {
-			l.mu.Unlock()
-			return known, nil
+	return l.Get(ctx, key, func(ctx context.Context) (cloudLogin, time.Time, error) {
+		got, err := login(ctx)
+		if err != nil || !l.Now().Before(got.expires) {
+			err = &fetch.GoneError{Err: errNoLogin} // the login before it expires, or has expired
 		}
-		if l.now().Before(l.failed[key]) {
-			l.mu.Unlock()
-			return cloudLogin{}, errNoLogin
-		}
-		flight, waits := l.flights[key]
-		if !waits {
-			flight = make(chan struct{})
-			if l.flights == nil {
-				l.known, l.failed, l.flights = map[string]cloudLogin{}, map[string]time.Time{}, map[string]chan struct{}{}
-			}
-			l.flights[key] = flight
-			// The login continues when its request is cancelled: others may wait for it.
-			go l.fly(context.WithoutCancel(ctx), key, login, flight)
-		}
-		l.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return cloudLogin{}, ctx.Err()
-		case <-flight:
-		}
-		l.mu.Lock()
-		known, ok := l.known[key]
-		l.mu.Unlock()
-		if ok && l.now().Before(known.expires) { // a login that lives for less than the margin is used once
-			return known, nil
-		}
-	}
-}
-
-func (l *logins) fly(ctx context.Context, key string, login func(context.Context) (cloudLogin, error), flight chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
-	defer cancel()
-	got, err := login(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer close(flight)
-	delete(l.flights, key)
-	if err == nil && l.now().Before(got.expires) {
-		if len(l.known) >= maxLogins {
-			clear(l.known)
-		}
-		l.known[key] = got
-		return
-	}
-	delete(l.known, key)
-	if len(l.failed) >= maxLogins {
-		clear(l.failed)
-	}
-	l.failed[key] = l.now().Add(noLoginFor)
+		return got, got.expires.Add(-expiryMargin), err
+	})
 }

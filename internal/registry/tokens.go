@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 // Times and sizes of the cached data about registries.
@@ -30,10 +31,15 @@ const (
 type tokens struct {
 	now func() time.Time
 
+	answers fetch.Cache[string, *kept]
+
 	mu      sync.Mutex
-	answers map[string]*kept
 	realms  map[string]bool // addresses of login servers that registries named
 	flights map[string]chan struct{}
+}
+
+func newTokens(now func() time.Time) *tokens {
+	return &tokens{now: now, answers: fetch.Cache[string, *kept]{Now: now, Entries: maxAnswers}}
 }
 
 // kept is a cached answer.
@@ -78,7 +84,7 @@ func (m *remembered) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // anonymous sends a request without a login, unless the registry has demanded one for the repository before.
 func (m *remembered) anonymous(r *http.Request, key string) (*http.Response, error) {
-	if k := m.tokens.get(key); k != nil {
+	if k, ok := m.tokens.answers.Get(key); ok {
 		return k.response(r), nil
 	}
 	answer, err := m.next.RoundTrip(r)
@@ -86,9 +92,9 @@ func (m *remembered) anonymous(r *http.Request, key string) (*http.Response, err
 		return answer, err
 	}
 	m.tokens.learn(answer)
-	m.tokens.put(key, &kept{
-		status: answer.StatusCode, header: http.Header{"Www-Authenticate": answer.Header.Values("Www-Authenticate")}, expires: m.tokens.now().Add(challengeLives),
-	})
+	m.tokens.answers.Put(key, &kept{
+		status: answer.StatusCode, header: http.Header{"Www-Authenticate": answer.Header.Values("Www-Authenticate")},
+	}, m.tokens.now().Add(challengeLives), 0)
 	return answer, nil
 }
 
@@ -158,7 +164,7 @@ func (t *tokens) once(r *http.Request, key string, ask func(*http.Request) (*htt
 	waited := false
 	for {
 		t.mu.Lock()
-		if k := t.answers[key]; k != nil && t.now().Before(k.expires) {
+		if k, ok := t.answers.Get(key); ok {
 			t.mu.Unlock()
 			return k.response(r), nil
 		}
@@ -184,7 +190,7 @@ func (t *tokens) once(r *http.Request, key string, ask func(*http.Request) (*htt
 		t.mu.Unlock()
 		answer, k, err := ask(r)
 		if k != nil && t.now().Before(k.expires) {
-			t.put(key, k)
+			t.answers.Put(key, k, k.expires, 0)
 		}
 		t.mu.Lock()
 		if mine {
@@ -194,37 +200,6 @@ func (t *tokens) once(r *http.Request, key string, ask func(*http.Request) (*htt
 		t.mu.Unlock()
 		return answer, err
 	}
-}
-
-// get returns a cached answer; nil for none.
-func (t *tokens) get(key string) *kept {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if k := t.answers[key]; k != nil && t.now().Before(k.expires) {
-		return k
-	}
-	return nil
-}
-
-// put caches an answer.
-func (t *tokens) put(key string, k *kept) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.answers == nil {
-		t.answers = map[string]*kept{}
-	}
-	t.keep(key, k)
-}
-
-// keep adds an answer, and makes room for it first.
-func (t *tokens) keep(key string, k *kept) {
-	if len(t.answers) >= maxAnswers {
-		maps.DeleteFunc(t.answers, func(_ string, k *kept) bool { return !t.now().Before(k.expires) })
-	}
-	if len(t.answers) >= maxAnswers {
-		clear(t.answers)
-	}
-	t.answers[key] = k
 }
 
 // learn records the login server that a registry names. The content of a registry is none: answers of login servers are cached, so a registry
@@ -271,9 +246,7 @@ func (t *tokens) refused(r *http.Request) {
 		return
 	}
 	sum := sha256.Sum256([]byte(text))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	maps.DeleteFunc(t.answers, func(_ string, k *kept) bool { return k.token == sum })
+	t.answers.Drop(func(_ string, k *kept) bool { return k.token == sum })
 }
 
 // tokenKey returns a key for everything that a token depends on: the login server, the scope and the login. It contains the login

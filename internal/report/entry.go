@@ -132,17 +132,17 @@ func (e *Entry) ReportProperties() map[string]string {
 	}
 	out["process"] = "admission review"
 	switch {
-	case e.Program.Settings.Background:
-		out["process"] = "background scan"
 	case e.Rule != nil && e.Rule.Stage == policy.StageDelete:
 		out["process"] = "" // such results come from a schedule
+	case e.Program.Settings.Background:
+		out["process"] = "background scan"
 	}
 	if len(e.Exceptions) > 0 {
 		names := make([]string, len(e.Exceptions))
 		for i, x := range e.Exceptions {
 			names[i] = x.Name
 		}
-		out[ExceptionsProperty] = strings.Join(names, ",")
+		out[policy.PropertyExceptions] = strings.Join(names, ",")
 		for _, x := range e.Exceptions {
 			join(out, "exceptionReason", x.Reason)
 			join(out, "exceptionOwner", x.Owner)
@@ -156,9 +156,6 @@ func (e *Entry) ReportProperties() map[string]string {
 	}
 	return out
 }
-
-// ExceptionsProperty is the property with the names of the exceptions that applied, separated by commas.
-const ExceptionsProperty = "exceptions"
 
 // join adds a text to a property; it adds no empty text.
 func join(properties map[string]string, key, text string) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,225 +36,189 @@ type ConsumerOptions struct {
 	// Keys verify the seals of EphemeralReports. Reports without a valid seal are deleted without effect, and Doubts is called.
 	Keys   ephemeral.Keys
 	Doubts *ephemeral.Doubts
-	// Share decides which resources this process handles; nil for all.
-	Share Share
+	// Share decides which resources this process handles, by their namespace; cluster-wide ones by a slash and the resource name. nil for all.
+	Share controller.Share
 	// Workers is the number of resources that are handled at the same time.
 	Workers int
-	// Observer counts the resources whose results were merged; nil for none.
-	Observer ConsumerObserver
-	Log      *slog.Logger
-	Now      func() time.Time
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // ConsumerName is the controller's name in metrics.
 const ConsumerName = "aggregate-report-controller"
 
-// ConsumerObserver counts: Reconciled is called for each resource, Requeued for each failure. Waiting for a resource is not a failure.
-type ConsumerObserver interface {
-	Reconciled(controller string)
-	Requeued(controller string, failures int)
-}
-
-type unobserved struct{}
-
-func (unobserved) Reconciled(string)    {}
-func (unobserved) Requeued(string, int) {}
-
-// Share decides which part of the work this process does. Keys are namespaces; for cluster-wide resources, a slash and the resource name.
-type Share interface {
-	Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool)
-	Changed() <-chan struct{}
-}
-
 // Consumer merges EphemeralReports into the reports, and deletes them. It ignores those without a seal of our controllers, because users
 // may write them.
 type Consumer struct {
-	o      ConsumerOptions
-	places chan struct{} // one for each resource that is being handled
+	o    ConsumerOptions
+	room chan struct{} // holds an item for each resource whose EphemeralReports are in memory
+
+	mu      sync.Mutex
+	waiting map[string]map[string]client.Object // EphemeralReports by their resource and name, each in its latest version
+	lists   map[int]context.CancelFunc          // by kind: ends the watch, so that everything is listed again
+	left    time.Time                           // since when some are left that are not in memory; zero for none
+	named   *names
+	namedAt time.Time
 
 	unreadable sync.Map // kinds for which a line was logged
 }
 
 // NewConsumer returns a Consumer that does nothing yet.
 func NewConsumer(o ConsumerOptions) *Consumer {
-	if o.Observer == nil {
-		o.Observer = unobserved{}
-	}
-	return &Consumer{o: o, places: make(chan struct{}, max(1, o.Workers))}
+	return &Consumer{o: o, room: make(chan struct{}, takePage), waiting: map[string]map[string]client.Object{}, lists: map[int]context.CancelFunc{}}
 }
 
 const (
-	// takePage is the number of EphemeralReports that are in memory at the same time.
+	// takePage is the number of resources whose EphemeralReports are in memory at the same time, and the number of EphemeralReports in a page.
 	takePage = 100
 	// takeAfter is how long the first event of a resource waits for further events.
 	takeAfter = 300 * time.Millisecond
-	// retryTake is the pause before a retry for EphemeralReports that could not be merged, for example because their resource does not
+	// retryTake is the pause before EphemeralReports are listed again that could not be merged, for example because their resource does not
 	// exist yet.
 	retryTake = 10 * time.Second
 	// patience is the maximum age of an EphemeralReport whose resource does not exist: the resource's creation was probably denied.
 	patience = 2 * time.Minute
 )
 
-// The pause after a failed round.
-const (
-	firstPause   = time.Second
-	longestPause = 30 * time.Second
-)
-
-// Sources follow the two kinds of EphemeralReports and merge their results, once the Writer knows the reports.
-func (c *Consumer) Sources() []controller.Source {
-	var out []controller.Source
-	for _, of := range []func() client.ObjectList{
+// Row returns the row that merges results, once the Writer knows the reports. Its keys are resources, and an empty one when the share of this
+// replica changes.
+func (c *Consumer) Row() controller.Row {
+	row := controller.Row{Name: ConsumerName, Reconcile: c.Reconcile, Workers: c.o.Workers, Collect: takeAfter}
+	if c.o.Share != nil {
+		row.Owner = controller.Inside(c.o.Share)
+	}
+	for kind, of := range []func() client.ObjectList{
 		func() client.ObjectList { return &reportsv1.EphemeralReportList{} },
 		func() client.ObjectList { return &reportsv1.ClusterEphemeralReportList{} },
 	} {
-		out = append(out, controller.Forever(func(ctx context.Context) {
+		row.Sources = append(row.Sources, controller.Func(func(ctx context.Context, add func(string)) error {
 			select {
 			case <-ctx.Done():
 			case <-c.o.Writer.Ready():
-				c.follow(ctx, of)
 			}
+			for ctx.Err() == nil {
+				c.follow(ctx, kind, of, add)
+			}
+			return nil
 		}))
 	}
-	return out
+	return row
 }
 
-// follow lists and watches one kind.
-func (c *Consumer) follow(ctx context.Context, of func() client.ObjectList) {
-	pause := controller.Pause{First: firstPause, Longest: longestPause}
-	for ctx.Err() == nil {
-		var changed <-chan struct{}
-		if c.o.Share != nil {
-			changed = c.o.Share.Changed()
-		}
-		version, left, err := c.list(ctx, of)
-		if err == nil {
-			err = c.watch(ctx, of(), version, left, changed, &pause)
-		}
-		if err != nil && ctx.Err() == nil {
-			wait := pause.Next()
-			c.o.Log.Warn("cannot follow results of admission, will try again", "in", wait, "error", err)
-			controller.Sleep(ctx, wait)
-		}
+// follow lists and watches one kind until ctx is done or everything must be listed again. It follows those of other authors, too, since they are
+// deleted.
+func (c *Consumer) follow(ctx context.Context, kind int, of func() client.ObjectList, add func(string)) {
+	ctx, again := context.WithCancel(ctx)
+	defer again()
+	c.mu.Lock()
+	c.lists[kind] = again
+	c.mu.Unlock()
+	r := controller.Reflector[client.Object]{
+		From: ephemerals{c.o.Client, of}, Options: metav1.ListOptions{Limit: takePage}, Key: keyOf,
+		Sink: controller.Sink[client.Object]{
+			Seen: func(o client.Object) error { c.see(ctx, o); return nil },
+			Failed: func(err error, wait time.Duration) {
+				c.o.Log.Warn("cannot follow results of admission, will try again", "in", wait, "error", err)
+			},
+		},
 	}
+	_ = r.Start(ctx, add)()
 }
 
-// list handles all existing EphemeralReports, page by page, and reports whether some are left.
-func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (version string, left bool, err error) {
-	read := func(ctx context.Context, o metav1.ListOptions) (client.ObjectList, error) { // all of them, since those of other authors are deleted
-		page := of()
-		return page, c.o.Client.List(ctx, page, client.Limit(o.Limit), client.Continue(o.Continue))
-	}
-	version, err = controller.Pages(ctx, metav1.ListOptions{Limit: takePage}, read, func(page client.ObjectList) error {
-		b := batch{}
-		err := meta.EachListItem(page, func(item runtime.Object) error { b.add(item.(client.Object)); return nil })
-		left = c.take(ctx, b) || left
-		return err
-	})
-	if err != nil {
-		err = fmt.Errorf("list EphemeralReports: %w", err)
-	}
-	return version, left, err
+// ephemerals lists and watches one kind of EphemeralReports.
+type ephemerals struct {
+	client client.WithWatch
+	of     func() client.ObjectList
 }
 
-// watch handles events until everything must be listed again: because some EphemeralReports are left, the share has changed, or the watched
-// version has expired.
-func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}, pause *controller.Pause) error {
-	ctx, stop := context.WithCancel(ctx)
-	events, ended := make(chan client.Object), make(chan error, 1)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer stop()
-	watching.Go(func() {
-		open := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.o.Client.Watch(ctx, kind, &client.ListOptions{Raw: &o})
-		}
-		_, err := controller.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, open, pause, func(e watch.Event) error {
-			if e.Type != watch.Deleted {
-				select {
-				case <-ctx.Done():
-				case events <- e.Object.(client.Object):
-				}
-			}
-			return nil
-		})
-		ended <- err
-	})
-	b := batch{}
-	var ready, again <-chan time.Time
-	flush := func() {
-		if c.take(ctx, b) {
-			left = true
-		}
-		b, ready = batch{}, nil
+func (e ephemerals) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list := e.of()
+	return list, e.client.List(ctx, list, client.Limit(o.Limit), client.Continue(o.Continue))
+}
+
+func (e ephemerals) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return e.client.Watch(ctx, e.of(), &client.ListOptions{Raw: &o})
+}
+
+// keyOf returns the key of the resource of an EphemeralReport.
+func keyOf(o client.Object) string {
+	if r, _ := ephemeral.Subject(o); r.UID != "" {
+		return r.UID
 	}
-	for {
-		if left && again == nil {
-			again = time.After(retryTake)
-		}
+	return o.GetNamespace() + "/" + o.GetName() // its name is derived from that of the resource
+}
+
+// see notes an EphemeralReport. It waits while those of too many resources are in memory.
+func (c *Consumer) see(ctx context.Context, o client.Object) {
+	key := keyOf(o)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[key] == nil {
+		c.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-changed:
-			return nil
-		case <-again:
-			return nil
-		case err := <-ended:
-			if err != nil {
-				err = fmt.Errorf("watch EphemeralReports: %w", err)
-			}
-			return err
-		case <-ready:
-			flush()
-		case o := <-events:
-			b.add(o)
-			if ready == nil {
-				ready = time.After(takeAfter)
-			}
-			if len(b) >= takePage {
-				flush()
-			}
+		case c.room <- struct{}{}:
+		}
+		c.mu.Lock()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case c.waiting[key] != nil:
+			<-c.room
+		default:
+			c.waiting[key] = map[string]client.Object{}
 		}
 	}
+	c.waiting[key][o.GetName()] = o
 }
 
-// batch holds EphemeralReports by their resource, each in its latest version.
-type batch map[string]map[string]client.Object
-
-func (b batch) add(o client.Object) {
-	r, _ := ephemeral.Subject(o)
-	at := r.UID
-	if at == "" {
-		at = o.GetNamespace() + "/" + o.GetName() // its name is derived from that of the resource
+// Reconcile handles the EphemeralReports of one resource. Waiting for a resource is not a failure.
+func (c *Consumer) Reconcile(ctx context.Context, key string) (again time.Duration, err error) {
+	c.mu.Lock()
+	objects := c.waiting[key]
+	delete(c.waiting, key)
+	if c.named == nil || time.Since(c.namedAt) > takeAfter {
+		c.named, c.namedAt = &names{metadata: c.o.Metadata}, time.Now()
 	}
-	if b[at] == nil {
-		b[at] = map[string]client.Object{}
+	named := c.named
+	c.mu.Unlock()
+	switch {
+	case key == "":
+		c.again(0)
+		return 0, nil
+	case objects == nil:
+		return c.again(retryTake), nil
 	}
-	b[at][o.GetName()] = o
+	defer func() { <-c.room }()
+	done, err := c.takeOne(ctx, objects, named)
+	if done {
+		return 0, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left.IsZero() {
+		c.left = time.Now()
+	}
+	return retryTake, err
 }
 
-// take handles a batch, and reports whether some of it is left.
-func (c *Consumer) take(ctx context.Context, b batch) (left bool) {
-	var running sync.WaitGroup
-	var mu sync.Mutex
-	named := &names{metadata: c.o.Metadata}
-	for _, objects := range b {
-		c.places <- struct{}{}
-		running.Go(func() {
-			defer func() { <-c.places }()
-			done, err := c.takeOne(ctx, objects, named)
-			c.o.Observer.Reconciled(ConsumerName)
-			if err != nil && ctx.Err() == nil {
-				c.o.Observer.Requeued(ConsumerName, 1)
-				c.o.Log.Warn("results were not merged into a report, will try again", "error", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			left = left || !done
-		})
+// again lists everything again if some EphemeralReports have been left for that long, and returns the time until then.
+func (c *Consumer) again(after time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if after > 0 {
+		if c.left.IsZero() {
+			return 0
+		}
+		if wait := after - time.Since(c.left); wait > 0 {
+			return wait
+		}
 	}
-	running.Wait()
-	return left
+	c.left = time.Time{}
+	for _, list := range c.lists {
+		list()
+	}
+	return 0
 }
 
 // takeOne handles the EphemeralReports of one resource. done: this process has nothing left to do for it.

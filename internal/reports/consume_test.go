@@ -25,11 +25,6 @@ import (
 	"ephor.invalid/ephor/internal/seal"
 )
 
-type tally struct{ rounds, again int }
-
-func (c *tally) Reconciled(string)    { c.rounds++ }
-func (c *tally) Requeued(string, int) { c.again++ }
-
 // oneKey is a fixed key that all participants know.
 type oneKey struct{ *seal.Keyring }
 
@@ -41,7 +36,6 @@ type desk struct {
 	*Consumer
 	client  client.WithWatch
 	store   *ephemeral.Objects
-	seen    tally
 	reasons []string
 	down    error // error of looking up the Pod
 	there   bool
@@ -79,7 +73,7 @@ func newDesk(t *testing.T) *desk {
 		Wanted: func(kind schema.GroupKind) func(report.Rule) bool {
 			return func(r report.Rule) bool { return r.Name != "scanned" || kind.Kind != "Pod" }
 		},
-		Workers: 1, Observer: &d.seen, Log: slog.New(slog.DiscardHandler), Now: now,
+		Workers: 1, Log: slog.New(slog.DiscardHandler), Now: now,
 	})
 	return d
 }
@@ -94,21 +88,31 @@ func (d *desk) send(t *testing.T, results ...policyreport.Result) {
 	}
 }
 
-// waiting returns the intermediate reports that exist.
-func (d *desk) waiting(t *testing.T) (batch, int) {
+// take handles the EphemeralReports that exist, and returns how many then exist, and when to try again.
+func (d *desk) take(t *testing.T) (exist int, again time.Duration, err error) {
 	t.Helper()
-	var all reportsv1.EphemeralReportList
-	if err := d.client.List(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
-	b := batch{}
-	for i := range all.Items {
-		if all.Items[i].CreationTimestamp.IsZero() {
-			all.Items[i].CreationTimestamp = metav1.Now() // as an API server does
+	list := func() (all reportsv1.EphemeralReportList) {
+		if err := d.client.List(t.Context(), &all); err != nil {
+			t.Fatal(err)
 		}
-		b.add(&all.Items[i])
+		return all
 	}
-	return b, len(all.Items)
+	keys := map[string]bool{}
+	for _, o := range list().Items {
+		if o.CreationTimestamp.IsZero() {
+			o.CreationTimestamp = metav1.Now() // as an API server does
+		}
+		d.see(t.Context(), &o)
+		keys[keyOf(&o)] = true
+	}
+	for key := range keys {
+		wait, failed := d.Reconcile(t.Context(), key)
+		again, err = max(again, wait), errors.Join(err, failed)
+	}
+	if len(d.room) != 0 || len(d.Consumer.waiting) != 0 {
+		t.Errorf("%d resources take room, %d are in memory", len(d.room), len(d.Consumer.waiting))
+	}
+	return len(list().Items), again, err
 }
 
 func (d *desk) says(t *testing.T) string {
@@ -133,13 +137,12 @@ func TestWaitingIsNoFailure(t *testing.T) {
 	d := newDesk(t)
 	d.there = false
 	d.send(t, result("x", "fail", 10))
-	b, _ := d.waiting(t)
-	if !d.take(t.Context(), b) || d.seen.rounds != 1 || d.seen.again != 0 {
-		t.Errorf("waiting: %+v", d.seen)
+	if n, again, err := d.take(t); n != 1 || again != retryTake || err != nil {
+		t.Errorf("waiting: %d, %v, %v", n, again, err)
 	}
 	d.down = errors.New("no answer")
-	if !d.take(t.Context(), b) || d.seen.rounds != 2 || d.seen.again != 1 {
-		t.Errorf("no answer: %+v", d.seen)
+	if n, _, err := d.take(t); n != 1 || err == nil {
+		t.Errorf("no answer: %d, %v", n, err)
 	}
 }
 
@@ -149,12 +152,8 @@ func TestT10Taken(t *testing.T) {
 	d := newDesk(t)
 	take := func() {
 		t.Helper()
-		b, _ := d.waiting(t)
-		if d.take(t.Context(), b) || d.seen.again != 0 {
-			t.Errorf("something is left, %d failures", d.seen.again)
-		}
-		if _, n := d.waiting(t); n != 0 {
-			t.Errorf("%d reports are left", n)
+		if n, again, err := d.take(t); n != 0 || again != 0 || err != nil {
+			t.Errorf("%d reports are left, %v, %v", n, again, err)
 		}
 	}
 	d.send(t, result("x", "fail", 10), result("scanned", "pass", 10))

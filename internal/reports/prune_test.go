@@ -71,7 +71,7 @@ func TestSeenDuringAWrite(t *testing.T) {
 		{"nothing but our write", func(w *Writer) { w.saw(event("5")) }, "5", false, true},
 	} {
 		again := false
-		w := New(Options{Again: func(schema.GroupKind, string, string, string) { again = true }})
+		w := New(Options{Again: func(schema.GroupKind, string) { again = true }})
 		st := w.begin(resource)
 		c.during(w)
 		st.version = c.written

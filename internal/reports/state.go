@@ -47,10 +47,16 @@ func (w *Writer) owned(st *state, owners []metav1.OwnerReference) {
 	}
 }
 
+// maxTexts bounds the shared texts.
+const maxTexts = 10_000
+
 // shared returns one copy of the text for all states that contain it. The caller holds w.mu.
 func (w *Writer) shared(text string) string {
 	if have, ok := w.texts[text]; ok {
 		return have
+	}
+	if len(w.texts) >= maxTexts {
+		clear(w.texts) // namespaces come and go
 	}
 	w.texts[text] = text
 	return text
@@ -129,7 +135,7 @@ func (w *Writer) forgetVersion(st *state) {
 // again requests another evaluation of the resource.
 func (w *Writer) again(uid string, st *state) {
 	if st.kind != "" {
-		w.o.Again(st.groupKind(), st.namespace, st.name, uid)
+		w.o.Again(st.groupKind(), uid)
 	}
 }
 

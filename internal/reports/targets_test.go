@@ -20,9 +20,8 @@ func TestResultsAboutTargets(t *testing.T) {
 		target := of("changes", "evaluation", status, seconds)
 		target.Properties = map[string]string{report.TargetProperty: "true"}
 		d.send(t, target)
-		b, _ := d.waiting(t)
-		if d.take(t.Context(), b) || d.seen.again != 0 {
-			t.Fatalf("something is left, %d failures", d.seen.again)
+		if n, again, err := d.take(t); n != 0 || again != 0 || err != nil {
+			t.Fatalf("%d reports are left, %v, %v", n, again, err)
 		}
 	}
 	evaluated := &report.Evaluated{Elsewhere: func(r report.Rule) bool { return r.Target && r.Policy == "changes" }}

@@ -31,7 +31,7 @@ type Options struct {
 	// Allowed are the statuses that are reported; nil for all.
 	Allowed report.Allowed
 	// Again requests another evaluation of a resource whose report another client changed or deleted. It must not block.
-	Again func(gk schema.GroupKind, namespace, name, uid string)
+	Again func(gk schema.GroupKind, uid string)
 
 	Log *slog.Logger
 	Now func() time.Time

@@ -206,7 +206,7 @@ func cloneKind(s *scope.Scope, kindText, from, to, selector string) ([]policy.Ge
 	if kindnames.ClusterScoped(apiVersion, kind) {
 		from, to = "", ""
 	}
-	sources, err := lists.List(s.Env.Meter.Context(), world.Query{APIVersion: apiVersion, Kind: kind, Namespace: from, Selector: selector})
+	sources, err := lists(s.Env.Meter.Context(), world.Query{APIVersion: apiVersion, Kind: kind, Namespace: from, Selector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("failed to list source resource for cloneList %s %s/%s. %w", apiVersion, kind, from, err)
 	}

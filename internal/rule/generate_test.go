@@ -20,7 +20,7 @@ func clusterOf(in map[string]any) world.World {
 	if !ok {
 		return world.World{}
 	}
-	return world.World{Objects: cluster(objects), Lists: cluster(objects)}
+	return world.World{Objects: cluster(objects).Get, Lists: cluster(objects).List}
 }
 
 func (c cluster) find(apiVersion, kind, namespace string, keep func(name string, labels labels.Set) bool) []map[string]any {
@@ -42,10 +42,10 @@ func (c cluster) find(apiVersion, kind, namespace string, keep func(name string,
 	return out
 }
 
-func (c cluster) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	found := c.find(apiVersion, kind, namespace, func(n string, _ labels.Set) bool { return n == name })
+func (c cluster) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	found := c.find(r.APIVersion, r.Kind.Kind, r.Namespace, func(n string, _ labels.Set) bool { return n == r.Name })
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s %q not found", strings.ToLower(kind), name)
+		return nil, fmt.Errorf("%s %q not found", strings.ToLower(r.Kind.Kind), r.Name)
 	}
 	return found[0], nil
 }

@@ -220,11 +220,10 @@ func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource
 	if err != nil {
 		return nil, "", err
 	}
-	lists := s.Env.World.Lists
-	if lists == nil {
+	if s.Env.World.Lists == nil {
 		return nil, "", fmt.Errorf("failed to find the targets: lists of resources are %w", world.ErrUnavailable)
 	}
-	if found, err = listTargets(s.Env.Meter.Context(), lists, w); err != nil {
+	if found, err = listTargets(s.Env.Meter.Context(), s.Env.World, w); err != nil {
 		// An account that may read the object may not be allowed to list all objects.
 		one, getErr := w.get(s)
 		if getErr != nil {
@@ -239,7 +238,7 @@ func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource
 }
 
 // listTargets lists the objects of the kinds. If wildcards select several kinds, it lists them one by one.
-func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[string]any, error) {
+func listTargets(ctx context.Context, in world.World, w wantedTarget) ([]map[string]any, error) {
 	q := world.Query{APIVersion: w.apiVersion, Kind: w.kind, Selector: w.selector}
 	if !wildcard.Has(w.namespace) {
 		q.Namespace = w.namespace
@@ -248,21 +247,20 @@ func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[
 		q.Name = w.name
 	}
 	if !wildcard.Has(w.apiVersion) && !wildcard.Has(w.kind) {
-		found, err := lists.List(ctx, q)
+		found, err := in.Lists(ctx, q)
 		return slices.Clone(found), err
 	}
-	finder, ok := lists.(world.KindFinder)
-	if !ok {
+	if in.Kinds.Find == nil {
 		return nil, fmt.Errorf("wildcards of kinds are %w", world.ErrUnavailable)
 	}
-	kinds, err := finder.Find(ctx, w.apiVersion, w.kind)
+	kinds, err := in.Kinds.Find(ctx, world.Kind{APIVersion: w.apiVersion, Kind: w.kind})
 	if err != nil {
 		return nil, err
 	}
 	var out []map[string]any
 	for _, k := range kinds {
 		q.APIVersion, q.Kind = k.APIVersion, k.Kind
-		found, err := lists.List(ctx, q)
+		found, err := in.Lists(ctx, q)
 		if err != nil {
 			return nil, err
 		}

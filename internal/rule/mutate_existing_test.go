@@ -45,11 +45,11 @@ func (l fakeLists) List(_ context.Context, q world.Query) ([]map[string]any, err
 }
 
 // Find returns the kinds of the objects.
-func (l fakeLists) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
+func (l fakeLists) Find(_ context.Context, wanted world.Kind) ([]world.Kind, error) {
 	var out []world.Kind
 	for _, o := range l {
 		k := world.Kind{APIVersion: o["apiVersion"].(string), Kind: o["kind"].(string)}
-		if wildcard.Match(apiVersion, k.APIVersion) && wildcard.Match(kind, k.Kind) && !slices.Contains(out, k) {
+		if wildcard.Match(wanted.APIVersion, k.APIVersion) && wildcard.Match(wanted.Kind, k.Kind) && !slices.Contains(out, k) {
 			out = append(out, k)
 		}
 	}
@@ -114,7 +114,7 @@ mutate:
 				t.Errorf("without a plan: %+v", y)
 			}
 			s = call(request(map[string]any{"object": trigger}), r)
-			s.Plan, s.Env.World = true, world.World{Lists: lists}
+			s.Plan, s.Env.World = true, world.World{Lists: lists.List, Kinds: world.Kinds{Find: lists.Find}}
 			y := r.Eval(s)
 			if len(y.Work) != 1 || !y.Work[0].Planned || y.Work[0].Err != nil || y.Object != nil {
 				t.Fatalf("%+v", y)
@@ -170,7 +170,7 @@ mutate:
 		t.Fatal(diags)
 	}
 	s := call(request(map[string]any{"object": golden.Decode[map[string]any](t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
-	s.Plan, s.Env.World = true, world.World{Lists: lists}
+	s.Plan, s.Env.World = true, world.World{Lists: lists.List}
 	var got []string
 	for _, m := range r.Eval(s).Work[0].Targets {
 		got = append(got, targetText(m))
@@ -224,7 +224,7 @@ mutate:
 			t.Fatal(diags)
 		}
 		s := call(request(map[string]any{"object": golden.Decode[map[string]any](t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
-		s.Plan, s.Env.World = true, world.World{Lists: namedLists{lists, "ab"}}
+		s.Plan, s.Env.World = true, world.World{Lists: namedLists{lists, "ab"}.List}
 		work, got := r.Eval(s).Work[0], []string{}
 		for _, m := range work.Targets {
 			got = append(got, targetText(m))

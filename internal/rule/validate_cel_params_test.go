@@ -15,24 +15,24 @@ import (
 // parameterized is a World with parameters: namespaced Limits, and cluster-scoped Bounds.
 type parameterized struct{ objects []map[string]any }
 
-func (parameterized) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
-	switch apiVersion + " " + kind {
+func (parameterized) Namespaced(_ context.Context, k world.Kind) (bool, error) {
+	switch k.APIVersion + " " + k.Kind {
 	case "example.com/v1 Limit":
 		return true, nil
 	case "example.com/v1 Bound":
 		return false, nil
 	}
-	return false, &world.NoKindError{APIVersion: apiVersion, Kind: kind}
+	return false, &world.NoKindError{APIVersion: k.APIVersion, Kind: k.Kind}
 }
 
-func (c parameterized) Get(_ context.Context, _, kind, namespace, name string) (map[string]any, error) {
+func (c parameterized) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
 	for _, o := range c.objects {
 		m := o["metadata"].(map[string]any)
-		if o["kind"] == kind && m["namespace"] == namespace && m["name"] == name {
+		if o["kind"] == r.Kind.Kind && m["namespace"] == r.Namespace && m["name"] == r.Name {
 			return o, nil
 		}
 	}
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.Kind.Kind}, r.Name)
 }
 
 func (c parameterized) List(_ context.Context, q world.Query) ([]map[string]any, error) {
@@ -57,7 +57,7 @@ func TestParameters(t *testing.T) {
 		limit("Limit", "ns", "small", "yes", 2), limit("Limit", "ns", "large", "yes", 5), limit("Limit", "other", "small", "yes", 9),
 		limit("Bound", "", "small", "yes", 1),
 	}}
-	w := world.World{Objects: c, Lists: c, Kinds: c}
+	w := world.World{Objects: c.Get, Lists: c.List, Kinds: world.Kinds{Namespaced: c.Namespaced}}
 	const failed = "fail: too many"
 	const passed = "pass: Validation rule 'r' passed."
 	for _, test := range []struct {
@@ -82,7 +82,7 @@ func TestParameters(t *testing.T) {
 		{"an unknown kind", "Nope", "{name: small, parameterNotFoundAction: Deny}", "", "ns", w, "error: error in parameterized resource: paramKind kind `example.com/v1, Kind=Nope` not known"},
 		{"preconditions see parameters", "Limit", "{name: small, parameterNotFoundAction: Deny}", "celPreconditions: [{name: a, expression: params.max > 100}]", "ns", w,
 			"skip: cel preconditions not met"},
-		{"nothing can be read", "Limit", "{name: small, parameterNotFoundAction: Allow}", "", "ns", world.World{Kinds: c},
+		{"nothing can be read", "Limit", "{name: small, parameterNotFoundAction: Allow}", "", "ns", world.World{Kinds: world.Kinds{Namespaced: c.Namespaced}},
 			"error: error in parameterized resource: parameters are not available here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

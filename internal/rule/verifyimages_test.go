@@ -97,7 +97,7 @@ func verifyRule(fields string) string {
 
 func verifyScope(t *testing.T, r *policy.Rule, n *notary, req *policy.Request, stages policy.Stage) *policy.Call {
 	s := call(req, r)
-	s.Env.World = world.World{Signatures: n, Images: n, Seals: sealer{}}
+	s.Env.World = world.World{Signatures: n, Images: world.Images{Image: n.Image}, Seals: sealer{}}
 	s.Stages = stages
 	return s
 }
@@ -670,7 +670,7 @@ func TestS15VerificationsBelongToADigest(t *testing.T) {
 	} {
 		r := compileRule(t, []byte(verifyRule(c.fields)), nil)
 		s := verifyScope(t, r, nil, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages)
-		s.Env.World.Signatures, s.Env.World.Images, s.Program.Generation = n, &n.notary, c.generation
+		s.Env.World.Signatures, s.Env.World.Images.Image, s.Program.Generation = n, n.notary.Image, c.generation
 		if got := texts(r.Eval(s)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.fields, got, c.want)
 		}
@@ -690,7 +690,7 @@ func TestMissingImage(t *testing.T) {
 		errors.New("connection refused"):           "error: failed to verify image ghcr.io/x:1: connection refused",
 	} {
 		s := verifyScope(t, r, &notary{}, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages)
-		s.Env.World.Images = world.ImagesFunc(func(context.Context, world.ImageRequest) (map[string]any, error) { return nil, err })
+		s.Env.World.Images.Image = func(context.Context, world.ImageRequest) (map[string]any, error) { return nil, err }
 		if got := texts(r.Eval(s)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -731,7 +731,7 @@ func TestS14TagsAreLookedUpOnce(t *testing.T) {
 	req := request(map[string]any{"object": pod(nil, "ghcr.io/x:1", "ghcr.io/x:1")})
 	for _, r := range []*policy.Rule{first, second} {
 		s := verifyScope(t, r, &moving.notary, req, policy.StageVerifyImages)
-		s.Env.World.Images = moving
+		s.Env.World.Images.Image = moving.Image
 		y := r.Eval(s)
 		if y.Status != policy.StatusPass || y.Object == nil {
 			t.Fatal(texts(y))

@@ -14,11 +14,11 @@ import (
 const evalTimeout = 30 * time.Second
 
 // evaluateIfChanged evaluates the policies for the object unless neither has changed since the last time; if only some policies changed, it
-// evaluates those. It skips objects in the share of another process.
-func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) {
+// evaluates those. It skips objects in the share of another process. It reports whether the object must be evaluated again.
+func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) (again bool) {
 	ctx, release, ok := l.hold(ctx, i.namespace)
 	if !ok {
-		return
+		return false
 	}
 	defer release()
 	s := l.set.Load()
@@ -29,6 +29,7 @@ func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) {
 		l.objects[i.uid] = o
 	}
 	o.meta, o.sweep = i.meta, l.sweeps
+	asked := o.asked
 	current := o.revision == s.revision && o.hash == i.hash
 	evaluated := report.Evaluated{Elsewhere: s.rules.Elsewhere}
 	if o.revision != 0 && o.hash == i.hash && !always {
@@ -36,7 +37,7 @@ func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) {
 	}
 	l.known.Unlock()
 	if current && !always || ctx.Err() != nil {
-		return
+		return false
 	}
 	err := l.evaluate(ctx, s, i, evaluated)
 	l.s.o.Observer.Reconciled(Name)
@@ -45,15 +46,16 @@ func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) {
 			l.s.o.Observer.Requeued(Name, 1)
 			l.s.o.Log.Warn("result not reported, will try again", "kind", s.resource.Kind, "namespace", i.namespace, "name", i.name, "error", err)
 		}
-		l.known.Lock()
-		o.revision = 0
-		l.pending[i.uid] = pending{i.namespace, i.name, i.uid}
-		l.known.Unlock()
-		return
 	}
 	l.known.Lock()
-	o.revision, o.hash = s.revision, i.hash
-	l.known.Unlock()
+	defer l.known.Unlock()
+	switch {
+	case err != nil:
+		o.revision = 0
+	case o.asked == asked: // otherwise another evaluation was requested meanwhile
+		o.revision, o.hash = s.revision, i.hash
+	}
+	return err != nil
 }
 
 // evaluate evaluates the policies in evaluated on the object, and reports the results.

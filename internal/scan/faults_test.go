@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/policy"
@@ -41,6 +42,9 @@ type configMaps struct {
 }
 
 func (c *configMaps) RoundTrip(r *http.Request) (*http.Response, error) {
+	if name, one := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/a/configmaps/c"); one {
+		return answer(http.StatusOK, fmt.Sprintf(`{"metadata": {"name": "c%s", "namespace": "a", "uid": "%s"}}`, name, name)), nil
+	}
 	query := r.URL.Query()
 	first, began := 0, time.Now()
 	if token := query.Get("continue"); token == "" {
@@ -142,22 +146,45 @@ func TestSweepIsLongerThanItsToken(t *testing.T) {
 	})
 }
 
-// If more evaluations are requested than fit, all objects are evaluated again.
-func TestMoreOrdersThanFit(t *testing.T) {
-	l := (&configMaps{}).loop(t, nil)
-	for i := range maxOrders + 10 {
-		uid := strconv.Itoa(i)
-		l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
-		l.again(pending{"a", "c" + uid, uid})
-	}
-	l.order()
-	if n := len(l.pending); n != maxOrders+10 {
-		t.Errorf("%d of %d evaluations are pending", n, maxOrders+10)
-	}
-	clear(l.pending)
-	if l.order(); len(l.pending) > 0 {
-		t.Errorf("%d are pending without a request", len(l.pending))
-	}
+// Every request for another evaluation is carried out, however many there are, also one that comes during an evaluation.
+func TestEveryRequestIsCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects = 12_000
+		var evaluated atomic.Int64
+		during := func() {}
+		l := (&configMaps{n: objects}).loop(t, func(_ context.Context, in engine.Input) policy.Outcome {
+			evaluated.Add(1)
+			during()
+			return policy.Outcome{Request: in.Request}
+		})
+		s := l.s
+		s.loops[l.set.Load().resource.GroupResource()] = l
+		for i := range objects {
+			uid := strconv.Itoa(i)
+			l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			controller.RunRows(ctx, s.Rows()[3:], s.o.Log, nil)
+		}()
+		synctest.Wait()
+		l.againIn("a")
+		time.Sleep(time.Minute)
+		if n := evaluated.Load(); n != objects {
+			t.Errorf("%d of %d evaluations", n, objects)
+		}
+		synctest.Wait() // nothing evaluates
+		during = sync.OnceFunc(func() { l.again("7") })
+		l.again("7")
+		time.Sleep(time.Minute)
+		if n := evaluated.Load(); n != objects+2 {
+			t.Errorf("%d evaluations after a request during an evaluation, want 2", n-objects)
+		}
+		stop()
+		<-ended
+	})
 }
 
 // A policy for all kinds does not scan kinds that can be listed and not watched; one that names such a kind does.

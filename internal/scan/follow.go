@@ -2,102 +2,35 @@ package scan
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"ephor.invalid/ephor/internal/controller"
 )
 
-// follow watches the kind from the version, and returns when all of its objects must be checked again. policies is the revision that
-// evaluated them.
-func (l *loop) follow(ctx context.Context, version string, policies uint64, due time.Time) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	s := l.set.Load()
-	events, lost := make(chan watch.Event), make(chan struct{})
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	running.Go(func() {
-		defer close(lost)
-		l.watch(ctx, s, version, events)
-	})
-	interval := time.NewTimer(max(0, due.Sub(l.s.o.Now())))
-	defer interval.Stop()
-	var flush <-chan time.Time
-	wait := objectQuiet
-	for {
-		if l.set.Load().revision != policies {
-			return // the policies changed
-		}
-		if flush == nil && l.waiting() {
-			flush = time.After(wait)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-lost:
-			return
-		case <-l.shared:
-			return
-		case <-interval.C:
-			return
-		case <-l.wake:
-			l.order()
-		case e := <-events:
+// watch follows changes from the version until ctx is done, or until all objects must be listed again: the version to continue from has
+// expired, or the kind cannot be watched.
+func (l *loop) watch(ctx context.Context, version string) {
+	client := l.s.o.Metadata.Resource(l.set.Load().resource.GroupVersionResource)
+	for ctx.Err() == nil {
+		var err error
+		version, err = controller.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, client.Watch, &l.watches, func(e watch.Event) error {
 			l.event(e)
-		case <-flush:
-			flush = nil
-			failed := l.look(ctx)
-			wait = objectQuiet
-			if failed {
-				wait = 5 * objectQuiet
-			}
+			return nil
+		})
+		switch {
+		case err == nil:
+			return
+		case unlistable(err):
+			controller.Sleep(ctx, unlistablePoll) // the kind can be listed, and not watched
+			return
 		}
-	}
-}
-
-func (l *loop) waiting() bool {
-	l.known.Lock()
-	defer l.known.Unlock()
-	return len(l.pending) > 0
-}
-
-// order adds the requests of other goroutines to the pending evaluations.
-func (l *loop) order() {
-	l.known.Lock()
-	defer l.known.Unlock()
-	orders, all := l.taken()
-	if all {
-		orders = nil
-		for uid, o := range l.objects {
-			if l.holds(o.namespace) {
-				o.revision = 0
-				l.pending[uid] = pending{o.namespace, o.name, uid}
-			}
-		}
-	}
-	for _, p := range orders {
-		if !l.holds(p.namespace) {
-			continue
-		}
-		if p.name != "" {
-			if o := l.objects[p.uid]; o != nil {
-				o.revision = 0
-				l.pending[p.uid] = p
-			}
-			continue
-		}
-		for uid, o := range l.objects {
-			if o.namespace == p.namespace {
-				o.revision = 0
-				l.pending[uid] = pending{o.namespace, o.name, uid}
-			}
-		}
+		controller.Sleep(ctx, l.watches.Next())
 	}
 }
 
@@ -112,46 +45,81 @@ func (l *loop) event(e watch.Event) {
 	uid := string(m.UID)
 	if e.Type == watch.Deleted {
 		delete(l.objects, uid)
-		delete(l.pending, uid)
 		return
 	}
 	if !l.holds(m.Namespace) {
 		return
 	}
-	o := l.objects[uid]
-	if o != nil && o.meta == metaHash(m.ResourceVersion, m.Generation, m.Labels, m.Annotations) {
+	switch o := l.objects[uid]; {
+	case o == nil:
+		l.objects[uid] = &object{namespace: m.Namespace, name: m.Name, sweep: l.sweeps}
+	case o.meta == metaHash(m.ResourceVersion, m.Generation, m.Labels, m.Annotations):
 		return
 	}
-	l.pending[uid] = pending{m.Namespace, m.Name, uid}
+	l.s.changed.Add(l.key(m.Namespace, m.Name, uid))
 }
 
-// look evaluates pending objects and reports whether some of them failed.
-func (l *loop) look(ctx context.Context) (failed bool) {
+// again requests another evaluation of an object, and againIn of those in a namespace, if they are known. They do not block.
+func (l *loop) again(uid string) {
 	l.known.Lock()
-	todo := slices.Collect(maps.Values(l.pending))
-	clear(l.pending)
-	l.known.Unlock()
-	resource := l.set.Load().resource
-	var running sync.WaitGroup
-	for _, p := range todo {
-		l.s.objects <- struct{}{}
-		running.Go(func() {
-			defer func() { <-l.s.objects }()
-			if ctx.Err() != nil {
-				return
-			}
-			i, err := get(ctx, l.s.o.Objects, resource, p.namespace, p.name)
-			switch {
-			case apierrors.IsNotFound(err):
-			case err != nil:
-				l.known.Lock()
-				l.pending[p.uid] = p
-				l.known.Unlock()
-			default:
-				l.evaluateIfChanged(ctx, i, false)
-			}
-		})
+	defer l.known.Unlock()
+	if o := l.objects[uid]; o != nil && l.holds(o.namespace) {
+		o.revision = 0
+		o.asked++
+		l.s.changed.Add(l.key(o.namespace, o.name, uid))
 	}
-	running.Wait()
-	return l.waiting()
+}
+
+func (l *loop) againIn(namespace string) {
+	l.known.Lock()
+	var uids []string
+	for uid, o := range l.objects {
+		if o.namespace == namespace {
+			uids = append(uids, uid)
+		}
+	}
+	l.known.Unlock()
+	for _, uid := range uids {
+		l.again(uid)
+	}
+}
+
+// key returns the key of an object. Names contain no slash.
+func (l *loop) key(namespace, name, uid string) string {
+	return strings.Join([]string{l.set.Load().resource.GroupResource().String(), namespace, name, uid}, "/")
+}
+
+// look evaluates a changed object.
+func (s *Scanner) look(ctx context.Context, key string) (again time.Duration, err error) {
+	part := strings.SplitN(key, "/", 4)
+	if len(part) < 4 {
+		return 0, nil // the key with which a row begins
+	}
+	namespace, name, uid := part[1], part[2], part[3]
+	s.mu.Lock()
+	l := s.loops[schema.ParseGroupResource(part[0])]
+	s.mu.Unlock()
+	switch {
+	case l == nil:
+		return 0, nil
+	case !l.sweeping.TryRLock():
+		return objectQuiet, nil // the sweep may evaluate it
+	}
+	defer l.sweeping.RUnlock()
+	l.known.Lock()
+	gone := l.objects[uid] == nil
+	l.known.Unlock()
+	if gone {
+		return 0, nil
+	}
+	s.objects <- struct{}{}
+	defer func() { <-s.objects }()
+	i, err := get(ctx, s.o.Objects, l.set.Load().resource, namespace, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, nil
+	case err != nil, l.evaluateIfChanged(ctx, i, false):
+		return 5 * objectQuiet, nil
+	}
+	return 0, nil
 }

@@ -25,28 +25,24 @@ const (
 
 // loop scans one kind.
 type loop struct {
-	s    *Scanner
-	set  atomic.Pointer[set]
-	wake chan struct{}
+	s   *Scanner
+	set atomic.Pointer[set]
 
-	mu      sync.Mutex
-	orders  []pending // evaluations that other goroutines requested
-	surplus bool      // there were more than maxOrders
+	mu    sync.Mutex
+	stale bool               // all objects must be checked again
+	end   context.CancelFunc // ends the current watch or pause; nil during a sweep
 
-	shared <-chan struct{} // closed when the keys of this process may have changed since the last sweep; used by run
+	// sweeping is held for writing by a sweep, and for reading by the evaluation of one changed object.
+	sweeping sync.RWMutex
+	sweeps   uint32
+	known    sync.Mutex
+	objects  map[string]*object // by UID
 
-	objects   map[string]*object // by UID; used by run and, under known, by its workers
-	known     sync.Mutex
-	pending   map[string]pending // by UID; used by run only, except failed, which known guards
-	sweeps    uint64
 	watches   controller.Pause // between watches that end at once
 	evaluated atomic.Bool      // all objects were evaluated once
 	// unlistable is the reason why the kind cannot be listed; nil if it can.
 	unlistable atomic.Pointer[string]
 }
-
-// pending is a resource to evaluate; without a name, it means the whole namespace.
-type pending struct{ namespace, name, uid string }
 
 // object is the state that is stored for a resource.
 type object struct {
@@ -54,26 +50,26 @@ type object struct {
 	// hash is the hash of the evaluated content, meta that of the metadata that a watch shows.
 	hash, meta uint64
 	revision   uint64
-	sweep      uint64 // the last sweep that has seen it
+	sweep      uint32 // the last sweep that has seen it
+	asked      uint32 // how often another evaluation was requested
 }
 
 func newLoop(s *Scanner) *loop {
-	return &loop{s: s, wake: make(chan struct{}, 1), watches: controller.Pause{First: firstPause, Longest: longestPause}, objects: map[string]*object{}, pending: map[string]pending{}}
+	return &loop{s: s, watches: controller.Pause{First: firstPause, Longest: longestPause}, objects: map[string]*object{}}
 }
 
-// run scans the kind until ctx is done: it evaluates all objects, then each change, and all objects again when the policies change or the
-// interval is over.
+// run scans the kind until ctx is done: it checks all objects, follows changes, and checks all objects again when the policies or the share
+// change or the interval is over.
 func (l *loop) run(ctx context.Context) {
-	pause := firstPause
+	retries := controller.Pause{First: firstPause, Longest: longestPause}
 	var due time.Time // when the next round evaluates all objects, changed or not
 	for ctx.Err() == nil {
+		l.mu.Lock()
+		l.stale, l.end = false, nil // a change during the round causes another round
+		l.mu.Unlock()
 		all := due.IsZero() || !l.s.o.Now().Before(due)
 		if all {
 			due = l.s.o.Now().Add(l.s.o.Interval)
-		}
-		policies := l.set.Load().revision // a change during the round causes another round
-		if l.s.o.Share != nil {
-			l.shared = l.s.o.Share.Changed()
 		}
 		version, err := l.sweep(ctx, all)
 		switch {
@@ -83,30 +79,43 @@ func (l *loop) run(ctx context.Context) {
 			due = time.Time{}
 			l.evaluated.Store(false)
 			l.name(err)
-			wait(ctx, unlistablePoll, l.wake)
+			l.until(ctx, unlistablePoll, func(ctx context.Context) { <-ctx.Done() })
 			continue
 		case err != nil:
 			due = time.Time{}
+			pause := retries.Next()
 			l.s.o.Observer.Requeued(Name, 1)
 			l.s.o.Log.Warn("scan failed, will try again", "kind", l.set.Load().resource.GVK().String(), "in", pause, "error", err)
-			wait(ctx, pause, nil)
-			pause = min(2*pause, longestPause)
+			controller.Sleep(ctx, pause)
 			continue
 		}
-		pause = firstPause
+		retries = controller.Pause{First: firstPause, Longest: longestPause}
 		l.setUnlistable(nil)
 		l.evaluated.Store(true)
-		l.follow(ctx, version, policies, due)
+		l.until(ctx, due.Sub(l.s.o.Now()), func(ctx context.Context) { l.watch(ctx, version) })
 	}
 }
 
-func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	case <-wake:
+// until calls f with a context that is done after that time, or when all objects must be checked again.
+func (l *loop) until(ctx context.Context, after time.Duration, f func(context.Context)) {
+	ctx, end := context.WithTimeout(ctx, after)
+	defer end()
+	l.mu.Lock()
+	l.end = end
+	stale := l.stale
+	l.mu.Unlock()
+	if !stale {
+		f(ctx)
+	}
+}
+
+// poke makes the loop check all objects again.
+func (l *loop) poke() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stale = true
+	if l.end != nil {
+		l.end()
 	}
 }
 
@@ -126,6 +135,8 @@ func (l *loop) name(err error) {
 
 // sweep checks all objects, page by page, and returns the version of the list.
 func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
+	l.sweeping.Lock()
+	defer l.sweeping.Unlock()
 	l.sweeps++
 	began := l.set.Load()
 	limit := int64(pageSize)
@@ -141,12 +152,18 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	}
 	// After a list that outlived its token, the watch from the first version fails, so that what changed meanwhile is found by another sweep.
 	version, err := controller.Pages(ctx, metav1.ListOptions{}, read, func(p *page) error {
-		l.each(p.items, func(i *item) { l.evaluateIfChanged(ctx, i, all) })
+		l.each(p.items, func(i *item) {
+			if l.evaluateIfChanged(ctx, i, all) {
+				l.s.changed.Add(l.key(i.namespace, i.name, i.uid))
+			}
+		})
 		return ctx.Err()
 	})
 	if err != nil {
 		return "", err
 	}
+	l.known.Lock()
+	defer l.known.Unlock()
 	maps.DeleteFunc(l.objects, func(_ string, o *object) bool { return o.sweep != l.sweeps })
 	return version, nil
 }

@@ -115,16 +115,18 @@ type Scanner struct {
 	workers chan struct{} // one place for each evaluation that may run
 	objects chan struct{} // one for each object that is being read, evaluated or reported
 	served  controller.Signal
+	changed controller.Signal // the keys of changed objects
 	sources *sources
 	running controller.Group[Resource] // the loops
 
 	mu       sync.Mutex
 	loops    map[schema.GroupResource]*loop
 	revision uint64
+	shared   <-chan struct{} // closed when the keys of this process may have changed
 
 	// Only reconcile uses these fields: the last state of the policies that it saw, and since when it waits for them to settle.
 	seen           *catalog.Snapshot
-	first, changed time.Time
+	first, settled time.Time
 }
 
 // New returns a Scanner, whose rows run it.
@@ -139,15 +141,21 @@ func New(o Options) *Scanner {
 	return &Scanner{o: o, sources: lookups, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), loops: map[schema.GroupResource]*loop{}}
 }
 
-// Rows returns the rows: one decides which kinds are scanned, one looks for changes of looked-up data, and one runs a loop for each kind.
+// Rows returns the rows: one decides which kinds are scanned, one looks for changes of looked-up data, one runs a loop for each kind, and one
+// evaluates changed objects.
 func (s *Scanner) Rows() []controller.Row {
+	every := controller.EveryReplica
+	if s.o.Share != nil {
+		every = controller.Inside(s.o.Share)
+	}
 	return []controller.Row{
-		{Name: KindsName, Sources: []controller.Source{s.o.Catalog, &s.served, controller.Func(s.begin)}, Reconcile: controller.Singleton(s.reconcile)},
+		{Name: KindsName, Owner: every, Sources: []controller.Source{s.o.Catalog, &s.served, controller.Func(s.begin)}, Reconcile: controller.Singleton(s.reconcile)},
 		{Name: "scan-sources", Reconcile: controller.Singleton(func(ctx context.Context) (time.Duration, error) {
 			s.lookSources(ctx)
 			return sourcesEvery, nil
 		})},
 		{Name: Name, Sources: []controller.Source{&s.running}},
+		{Name: "scan-changes", Sources: []controller.Source{&s.changed}, Reconcile: s.look, Collect: objectQuiet, Workers: cap(s.objects)},
 	}
 }
 
@@ -177,11 +185,11 @@ func (s *Scanner) reconcile(ctx context.Context) (time.Duration, error) {
 	}
 	now := s.o.Now()
 	if snapshot := s.o.Catalog.Snapshot(); snapshot != s.seen {
-		if s.seen, s.changed = snapshot, now; s.first.IsZero() {
+		if s.seen, s.settled = snapshot, now; s.first.IsZero() {
 			s.first = now
 		}
 	}
-	if quiet := policyQuiet - now.Sub(s.changed); quiet > 0 && now.Sub(s.first) < policyLongest {
+	if quiet := policyQuiet - now.Sub(s.settled); quiet > 0 && now.Sub(s.first) < policyLongest {
 		return quiet, nil
 	}
 	s.first = time.Time{}
@@ -201,6 +209,14 @@ func (s *Scanner) apply(ctx context.Context) error {
 		if wanted[at] == nil && err == nil {
 			delete(s.loops, at)
 			s.o.Log.Info("kind no longer scanned", "kind", at.String())
+		}
+	}
+	if s.o.Share != nil {
+		if now := s.o.Share.Changed(); now != s.shared {
+			s.shared = now
+			for _, l := range s.loops {
+				l.poke()
+			}
 		}
 	}
 	for at, want := range wanted {
@@ -264,12 +280,12 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 }
 
 // Again requests another evaluation of a resource whose report differs from the result. It does not block.
-func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
+func (s *Scanner) Again(gk schema.GroupKind, uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.loops {
 		if l.set.Load().resource.GVK().GroupKind() == gk {
-			l.again(pending{namespace: namespace, name: name, uid: uid})
+			l.again(uid)
 		}
 	}
 }
@@ -283,7 +299,7 @@ func (s *Scanner) Rescan(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.loops {
-		l.again(pending{namespace: namespace})
+		l.againIn(namespace)
 	}
 }
 
@@ -293,7 +309,7 @@ func (s *Scanner) NamespaceChanged(namespace string) {
 	defer s.mu.Unlock()
 	for _, l := range s.loops {
 		if l.set.Load().namespaceLabels {
-			l.again(pending{namespace: namespace})
+			l.againIn(namespace)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -42,6 +43,10 @@ type sources struct {
 type content struct {
 	version string
 	used    time.Time
+	// from identifies the data of which version is the digest; 0 if it is not known.
+	from uintptr
+	// doubted: a policy looked up another version since the last check.
+	doubted bool
 }
 
 // source is an object, or with only a name the data of a GlobalContextEntry.
@@ -49,61 +54,63 @@ type source struct{ apiVersion, kind, namespace, name string }
 
 // root returns the world in which policies are evaluated; it records lookups.
 func (s *sources) root() world.Root {
-	return world.RootFunc(func(r world.Reach) world.World {
-		w := s.world.For(r)
-		if w.Objects != nil {
-			w.Objects = recordedObjects{w.Objects, s}
+	return world.Through(s.world, func(ctx context.Context, c world.Call, next world.Next) (any, error) {
+		found, err := next(ctx, c.Request)
+		switch r := c.Request.(type) {
+		case world.ObjectRequest:
+			s.record(source{r.APIVersion, r.Kind.Kind, r.Namespace, r.Name}, 0, func() (string, bool) {
+				return versionOf(world.AnswerOf[map[string]any](found, err))
+			})
+		case world.GlobalRequest:
+			s.record(source{name: string(r)}, identityOf(found, err), func() (string, bool) { return digestOf(found, err), true })
 		}
-		if w.Globals != nil {
-			w.Globals = recordedGlobals{w.Globals, s}
-		}
-		return w
+		return found, err
 	})
 }
 
-type recordedObjects struct {
-	world.Objects
-	sources *sources
-}
-
-// Get implements world.Objects.
-func (o recordedObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	found, err := o.Objects.Get(ctx, apiVersion, kind, namespace, name)
-	o.sources.record(source{apiVersion, kind, namespace, name}, func() (string, bool) { return versionOf(found, err) })
-	return found, err
-}
-
-type recordedGlobals struct {
-	world.Globals
-	sources *sources
-}
-
-// Global implements world.Globals.
-func (g recordedGlobals) Global(ctx context.Context, name string) (any, error) {
-	data, err := g.Globals.Global(ctx, name)
-	g.sources.record(source{name: name}, func() (string, bool) { return digestOf(data, err), true })
-	return data, err
-}
-
-// record adds a source at its first lookup.
-func (s *sources) record(at source, version func() (string, bool)) {
+// record adds a source at its first lookup, and notes a lookup of another version: data may change, and change back, between two checks. from
+// identifies the data; their version is only computed for other data than at the last lookup.
+func (s *sources) record(at source, from uintptr, version func() (string, bool)) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.seen[at]; c != nil {
-		c.used = s.now()
+	c := s.seen[at]
+	switch {
+	case c != nil:
+		if c.used = s.now(); from != 0 && c.from == from {
+			s.mu.Unlock()
+			return
+		}
+	case s.full:
+		s.mu.Unlock()
 		return
-	}
-	if s.full {
-		return
-	}
-	if len(s.seen) >= maxSources {
+	case len(s.seen) >= maxSources:
 		s.full = true
+		s.mu.Unlock()
 		s.log.Warn("policies look up more objects than are checked for changes: changes of the others are seen at the next interval", "most", maxSources)
 		return
 	}
-	if v, known := version(); known {
-		s.seen[at] = &content{v, s.now()}
+	s.mu.Unlock()
+	v, known := version() // it may take long, and other lookups need not wait for it
+	if !known {
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c = s.seen[at]; c == nil {
+		s.seen[at] = &content{version: v, used: s.now(), from: from}
+		return
+	}
+	c.doubted = c.doubted || c.version != v
+	c.from = from
+}
+
+// identityOf returns a number that differs for different data that exist at the same time; 0 if it is not known.
+func identityOf(data any, err error) uintptr {
+	switch v := reflect.ValueOf(data); {
+	case err != nil:
+	case v.Kind() == reflect.Map, v.Kind() == reflect.Slice && v.Len() > 0:
+		return v.Pointer()
+	}
+	return 0
 }
 
 // changed checks all sources and reports whether the content of one changed.
@@ -127,7 +134,7 @@ func (s *sources) changed(ctx context.Context) bool {
 	for _, at := range all {
 		now, known := "", false
 		if at.kind == "" {
-			data, err := w.Globals.Global(ctx, at.name)
+			data, err := w.Globals(ctx, world.GlobalRequest(at.name))
 			now, known = digestOf(data, err), true
 		} else {
 			now, known = versionOf(w.Objects.Get(ctx, at.apiVersion, at.kind, at.namespace, at.name))
@@ -136,8 +143,8 @@ func (s *sources) changed(ctx context.Context) bool {
 			return found
 		}
 		s.mu.Lock()
-		if c := s.seen[at]; known && c != nil && c.version != now {
-			c.version, found = now, true
+		if c := s.seen[at]; known && c != nil && (c.doubted || c.version != now) {
+			c.version, c.doubted, c.from, found = now, false, 0, true
 		}
 		s.mu.Unlock()
 	}

@@ -17,12 +17,12 @@ import (
 // fakeObjects are the versions of objects by name; one of them may be unreachable.
 type fakeObjects map[string]string
 
-func (f fakeObjects) Get(_ context.Context, _, _, _, name string) (map[string]any, error) {
-	switch version, there := f[name]; {
+func (f fakeObjects) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	switch version, there := f[r.Name]; {
 	case version == "unreachable":
 		return nil, errors.New("no answer")
 	case !there:
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, r.Name)
 	default:
 		return map[string]any{"metadata": map[string]any{"resourceVersion": version}}, nil
 	}
@@ -34,7 +34,7 @@ func TestSources(t *testing.T) {
 	var global any = map[string]any{"x": int64(1)}
 	now := time.Unix(0, 0)
 	s := &sources{log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, keep: 2 * time.Hour, seen: map[source]*content{}, world: world.RootFunc(func(world.Reach) world.World {
-		return world.World{Objects: objects, Globals: world.GlobalsFunc(func(context.Context, string) (any, error) { return global, nil })}
+		return world.World{Objects: objects.Get, Globals: world.Globals(func(context.Context, world.GlobalRequest) (any, error) { return global, nil })}
 	})}
 	changed := func(what string, want bool) {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestSources(t *testing.T) {
 	for _, name := range []string{"a", "none"} {
 		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", name)
 	}
-	_, _ = w.Globals.Global(t.Context(), "g")
+	_, _ = w.Globals(t.Context(), "g")
 	changed("nothing", false)
 	objects["b"] = "2"
 	changed("an object that nobody looked up", false)
@@ -64,6 +64,15 @@ func TestSources(t *testing.T) {
 	global = map[string]any{"x": int64(2)}
 	changed("data", true)
 	changed("the same data", false)
+	before := global
+	for name, change := range map[string]func(){"data": func() { global = map[string]any{"x": int64(3)} }, "an object": func() { objects["a"] = "3" }} {
+		change()
+		_, _ = w.Globals(t.Context(), "g")
+		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", "a")
+		global, objects["a"] = before, "2"
+		changed(name+" that changed and changed back, and was looked up meanwhile", true)
+		changed("nothing since", false)
+	}
 	for i := range maxSources {
 		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", fmt.Sprint("none", i))
 	}

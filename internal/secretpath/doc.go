@@ -15,5 +15,5 @@
 // A server calls Guard for each request. The check does not allocate, takes constant time in all secrets, and runs before any part of the
 // body is read.
 //
-// The package reads and writes no objects (internal/app does). Floor 4: imports seal.
+// The package reads and writes no objects (internal/control/serving does). Floor 4: imports seal.
 package secretpath

@@ -3,6 +3,7 @@ package settings
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,7 +147,7 @@ func parseTexts(to *map[string]string, v string, valid func(string) []string) er
 	if err := json.Unmarshal([]byte(v), &texts); err != nil {
 		return fmt.Errorf("not a JSON object of texts: %w", err)
 	}
-	for _, k := range sortedKeys(texts) {
+	for _, k := range slices.Sorted(maps.Keys(texts)) {
 		if problems := validation.IsQualifiedName(k); len(problems) > 0 {
 			return fmt.Errorf("%q is not a name: %s", k, strings.Join(problems, "; "))
 		}

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ func Parse(data map[string]string) (*Settings, diag.List) {
 	s := Defaults()
 	s.UpdateRequestThreshold = 1000 // Applies only once a ConfigMap was loaded
 	var diags diag.List
-	for _, key := range sortedKeys(data) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
 		path := "data." + key
 		read, known := readers[key]
 		if !known {
@@ -108,13 +109,4 @@ func list(v string) []string {
 		}
 	}
 	return out
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -1,16 +1,15 @@
 package sigcache
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -46,10 +45,7 @@ type Cache struct {
 	next    world.Signatures
 	options Options
 
-	mu      sync.Mutex
-	answers map[key]*list.Element // of *answer
-	used    list.List             // most recently used first
-	bytes   int
+	answers fetch.Cache[key, *answer]
 }
 
 var _ world.Signatures = (*Cache)(nil)
@@ -68,7 +64,7 @@ func New(next world.Signatures, o Options) *Cache {
 	if o.Observe == nil {
 		o.Observe = func(bool) {}
 	}
-	return &Cache{next: next, options: o, answers: map[key]*list.Element{}}
+	return &Cache{next: next, options: o, answers: fetch.Cache[key, *answer]{Now: o.Now, Entries: o.Size, Bytes: maxBytes}}
 }
 
 // key identifies a request.
@@ -76,12 +72,9 @@ type key [sha256.Size]byte
 
 // answer is the answer of a verifier.
 type answer struct {
-	key        key
 	digest     string
 	statements []world.Statement
 	err        error
-	until      time.Time
-	bytes      int
 }
 
 // Verify implements world.Signatures.
@@ -118,16 +111,15 @@ func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string
 		a := verify(ctx, r)
 		return &a
 	}
-	known := c.known(k)
-	if c.options.Observe(known != nil); known != nil {
+	known, ok := c.answers.Get(k)
+	if c.options.Observe(ok); ok {
 		if remembered != nil {
 			*remembered = true
 		}
 		return known
 	}
 	a := verify(ctx, r)
-	a.key = k
-	c.remember(&a)
+	c.remember(k, &a)
 	return &a
 }
 
@@ -148,25 +140,8 @@ func keyOf(r world.SignatureRequest, method string) (k key, ok bool) {
 	return sha256.Sum256(append(text, method...)), true
 }
 
-// known returns an answer that is still valid; nil for none.
-func (c *Cache) known(k key) *answer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.answers[k]
-	if e == nil {
-		return nil
-	}
-	a := e.Value.(*answer)
-	if !c.options.Now().Before(a.until) {
-		c.forget(e)
-		return nil
-	}
-	c.used.MoveToFront(e)
-	return a
-}
-
 // remember stores an answer that is certain: that there is a signature, or that there is none.
-func (c *Cache) remember(a *answer) {
+func (c *Cache) remember(k key, a *answer) {
 	life := c.options.TTL - time.Duration(c.options.Random(int64(c.options.TTL)/10+1))
 	unverified := (*world.UnverifiedError)(nil)
 	switch {
@@ -175,34 +150,14 @@ func (c *Cache) remember(a *answer) {
 	case a.err != nil, a.digest == "", a.statements != nil && len(a.statements) == 0:
 		life = min(life, shortest+time.Duration(c.options.Random(int64(longest-shortest))))
 	}
+	bytes := 0
 	for i := range a.statements {
-		a.bytes += value.Size(a.statements[i].Predicate, maxAnswer) + value.Size(a.statements[i].Document, maxAnswer)
+		bytes += value.Size(a.statements[i].Predicate, maxAnswer) + value.Size(a.statements[i].Document, maxAnswer)
 	}
-	if a.bytes > maxAnswer {
-		return
+	if bytes <= maxAnswer {
+		c.answers.Put(k, a, c.options.Now().Add(life), bytes)
 	}
-	a.until = c.options.Now().Add(life)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if old := c.answers[a.key]; old != nil {
-		c.forget(old)
-	}
-	c.answers[a.key] = c.used.PushFront(a)
-	c.bytes += a.bytes
-	for c.used.Len() > c.options.Size || c.bytes > maxBytes {
-		c.forget(c.used.Back())
-	}
-}
-
-func (c *Cache) forget(e *list.Element) {
-	a := c.used.Remove(e).(*answer)
-	delete(c.answers, a.key)
-	c.bytes -= a.bytes
 }
 
 // Len returns the number of remembered answers.
-func (c *Cache) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.used.Len()
-}
+func (c *Cache) Len() int { return c.answers.Len() }

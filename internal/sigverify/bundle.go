@@ -94,7 +94,7 @@ func tooMany(found []referrer) error {
 
 // referred reads the signatures in a referrer. If a signature cannot be verified, its artefact is broken.
 func (i *image) referred(ctx context.Context, r referrer) ([]*artefact, error) {
-	return i.artefacts.get(ctx, r.Digest.String(), func(ctx context.Context) ([]*artefact, error) {
+	return i.artefacts.Get(ctx, r.Digest.String(), func(ctx context.Context) ([]*artefact, error) {
 		m, err := i.attached(ctx, r, i.digest)
 		if err != nil && !isUnverified(err) {
 			return nil, err

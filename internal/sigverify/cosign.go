@@ -27,7 +27,7 @@ const (
 
 // tagSignatures returns the signatures below the image's tag .sig.
 func (i *image) tagSignatures(ctx context.Context) ([]*artefact, error) {
-	return i.signed.get(ctx, func(ctx context.Context) ([]*artefact, error) {
+	return i.signed.Get(ctx, func(ctx context.Context) ([]*artefact, error) {
 		tag := i.tag(".sig")
 		m, err := i.manifest(ctx, tag)
 		if err != nil || m == nil {
@@ -39,7 +39,7 @@ func (i *image) tagSignatures(ctx context.Context) ([]*artefact, error) {
 
 // tagAttestations returns the attestations below the image's tag .att.
 func (i *image) tagAttestations(ctx context.Context) ([]*artefact, error) {
-	return i.attested.get(ctx, func(ctx context.Context) ([]*artefact, error) {
+	return i.attested.Get(ctx, func(ctx context.Context) ([]*artefact, error) {
 		tag := i.tag(".att")
 		m, err := i.manifest(ctx, tag)
 		if err != nil || m == nil {

@@ -15,6 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/registry"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -29,13 +30,13 @@ type image struct {
 	verifier   *Verifier
 	key        string // identifies the image among all images
 
-	described memo[v1.Descriptor]
-	signed    memo[[]*artefact] // the artefacts below the tag .sig
-	attested  memo[[]*artefact] // the artefacts below the tag .att
-	referring memo[[]referrer]
-	artefacts group[[]*artefact] // by the digest of the referrer
-	blobs     group[[]byte]
-	verdicts  group[verdict]
+	described fetch.Once[v1.Descriptor]
+	signed    fetch.Once[[]*artefact] // the artefacts below the tag .sig
+	attested  fetch.Once[[]*artefact] // the artefacts below the tag .att
+	referring fetch.Once[[]referrer]
+	artefacts fetch.Group[string, []*artefact] // by the digest of the referrer
+	blobs     fetch.Group[string, []byte]
+	verdicts  fetch.Group[string, verdict]
 	counts    counts
 	bytes     atomic.Int64
 }
@@ -77,7 +78,7 @@ func (v *Verifier) open(ctx context.Context, r world.SignatureRequest) (*image, 
 	if err != nil {
 		return nil, err
 	}
-	hash, err := v.digests.get(ctx, key+reference.Identifier(), func(ctx context.Context) (v1.Hash, error) {
+	hash, err := v.digests.Get(ctx, key+reference.Identifier(), func(ctx context.Context) (v1.Hash, error) {
 		return resolve(ctx, session)
 	})
 	if err != nil {
@@ -107,7 +108,7 @@ func (v *Verifier) session(ctx context.Context, r world.SignatureRequest) (*regi
 // image returns the cached data for a digest.
 func (v *Verifier) image(key string, s *registry.Session, digest v1.Hash, r world.SignatureRequest) *image {
 	i := &image{session: s, repository: s.Image.Context(), signatures: s.Image.Context(), digest: digest, prefix: r.TagPrefix, verifier: v}
-	i.artefacts.keep, i.verdicts.keep, i.blobs.keep = true, true, true
+	i.artefacts.Keep, i.verdicts.Keep, i.blobs.Keep = true, true, true
 	if len(s.Repositories) > 0 {
 		i.signatures = s.Repositories[0]
 	}
@@ -142,7 +143,7 @@ func resolve(ctx context.Context, s *registry.Session) (v1.Hash, error) {
 
 // descriptor returns the descriptor of the image's manifest.
 func (i *image) descriptor(ctx context.Context) (v1.Descriptor, error) {
-	return i.described.get(ctx, func(ctx context.Context) (v1.Descriptor, error) {
+	return i.described.Get(ctx, func(ctx context.Context) (v1.Descriptor, error) {
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: i.repository, Path: "manifests/" + i.digest.String(), Accept: manifests, Max: maxIndex})
 		if registry.NotFound(err) {
 			return v1.Descriptor{}, unverified("%s", err)
@@ -195,7 +196,7 @@ func (i *image) blob(ctx context.Context, layer v1.Descriptor, max int64) ([]byt
 
 // fetch reads content by its digest and caches it.
 func (i *image) fetch(ctx context.Context, from name.Repository, path string, digest v1.Hash, max int64, accept ...string) ([]byte, error) {
-	return i.blobs.get(ctx, path, func(ctx context.Context) ([]byte, error) {
+	return i.blobs.Get(ctx, path, func(ctx context.Context) ([]byte, error) {
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: from, Path: path, Accept: accept, Max: max})
 		if err != nil {
 			return nil, err
@@ -265,13 +266,13 @@ func (i *image) attached(ctx context.Context, s referrer, to v1.Hash) (*v1.Manif
 
 // referrers reads the referrers of a digest. If the registry has no referrers API, it reads the referrers tag.
 func (i *image) referrers(ctx context.Context) ([]referrer, error) {
-	return i.referring.get(ctx, func(ctx context.Context) ([]referrer, error) { return i.referrersOf(ctx, i.digest) })
+	return i.referring.Get(ctx, func(ctx context.Context) ([]referrer, error) { return i.referrersOf(ctx, i.digest) })
 }
 
 func (i *image) referrersOf(ctx context.Context, digest v1.Hash) ([]referrer, error) {
 	host := "\n" + i.signatures.RegistryStr()
 	v, now := i.verifier, i.verifier.options.Now()
-	if v.habits.get(host, now) != withoutReferrers {
+	if habit, _ := v.habits.Get(host); habit != withoutReferrers {
 		out, err := i.referrersBy(ctx, "referrers/"+digest.String())
 		if !registry.Unsupported(err) {
 			return out, err
@@ -282,7 +283,7 @@ func (i *image) referrersOf(ctx context.Context, digest v1.Hash) ([]referrer, er
 		err = nil
 	}
 	if err == nil {
-		v.habits.set(host, withoutReferrers, now)
+		v.habits.Put(host, withoutReferrers, now.Add(keepHabits), 0)
 	}
 	return out, err
 }
@@ -389,38 +390,10 @@ func (c *images) add(key string, i *image, now time.Time) *image {
 	}
 }
 
-// habits caches for some time where the signatures of a repository were found, and which hosts have no referrers API.
-type habits struct {
-	mu    sync.Mutex
-	known map[string]habit
-}
-
-type habit struct {
-	what  int
-	until time.Time
-}
-
+// A habit is where the signatures of a repository were found, or that a host has no referrers API.
 const (
 	unknown = iota
 	inTags
 	inReferrers
 	withoutReferrers
 )
-
-func (h *habits) get(key string, now time.Time) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if k := h.known[key]; now.Before(k.until) {
-		return k.what
-	}
-	return unknown
-}
-
-func (h *habits) set(key string, what int, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.known == nil || len(h.known) >= maxHabits {
-		h.known = map[string]habit{}
-	}
-	h.known[key] = habit{what, now.Add(keepHabits)}
-}

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,6 +19,9 @@ import (
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"github.com/sigstore/sigstore-go/pkg/tlog"
+
+	"ephor.invalid/ephor/internal/bounded"
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 const (
@@ -74,20 +76,14 @@ func (v *Verifier) post(ctx context.Context, address string, body []byte) ([]byt
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "ephor")
-	client := http.Client{Transport: v.options.HTTP, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxLogAnswer+1))
+	answer, text, err := fetch.Do(fetch.Client(v.options.HTTP), r, maxLogAnswer)
 	switch {
+	case bounded.Exceeded(err):
+		return nil, fmt.Errorf("the log answers with %w", err)
 	case err != nil:
 		return nil, err
 	case answer.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the log answers %s", answer.Status)
-	case len(text) > maxLogAnswer:
-		return nil, fmt.Errorf("the log answers with more than %d bytes", maxLogAnswer)
 	}
 	return text, nil
 }

@@ -66,7 +66,7 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 		return false
 	}
 	key, now := i.signatures.Name(), v.options.Now()
-	habit := v.habits.get(key, now)
+	habit, _ := v.habits.Get(key)
 	if r.Referrers {
 		habit = inReferrers
 	}
@@ -80,7 +80,7 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 			return nil
 		}
 		if tags() {
-			v.habits.set(key, inTags, now)
+			v.habits.Put(key, inTags, now.Add(keepHabits), 0)
 			return nil
 		}
 	default:
@@ -88,11 +88,11 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 			go func() { _, _ = i.referrers(ctx) }() // the code below waits for it if necessary
 		}
 		if tags() {
-			v.habits.set(key, inTags, now)
+			v.habits.Put(key, inTags, now.Add(keepHabits), 0)
 			return nil
 		}
 		if bundles() {
-			v.habits.set(key, inReferrers, now)
+			v.habits.Put(key, inReferrers, now.Add(keepHabits), 0)
 			return nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/sigstore/sigstore-go/pkg/root"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/registry"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -70,8 +71,8 @@ type Options struct {
 type Verifier struct {
 	options Options
 	images  images
-	digests group[v1.Hash]
-	habits  habits
+	digests fetch.Group[string, v1.Hash]
+	habits  fetch.Cache[string, int]
 }
 
 var _ world.Signatures = (*Verifier)(nil)
@@ -87,7 +88,7 @@ func New(o Options) (*Verifier, error) {
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultTransport
 	}
-	return &Verifier{options: o}, nil
+	return &Verifier{options: o, habits: fetch.Cache[string, int]{Now: o.Now, Entries: maxHabits}}, nil
 }
 
 // Verify implements world.Signatures.
@@ -140,7 +141,7 @@ func (v *Verifier) verdict(ctx context.Context, i *image, r world.SignatureReque
 	if err != nil {
 		return nil, err
 	}
-	answer, err := i.verdicts.get(ctx, string(key), func(ctx context.Context) (answer verdict, err error) {
+	answer, err := i.verdicts.Get(ctx, string(key), func(ctx context.Context) (answer verdict, err error) {
 		answer.statements, err = ask(ctx)
 		if errors.As(err, &answer.unverified) {
 			return answer, nil

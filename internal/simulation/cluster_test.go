@@ -61,6 +61,9 @@ type cluster struct {
 	ctx     context.Context
 	user    *http.Client
 
+	// skews are how far the clocks of Pods are ahead.
+	skews map[string]time.Duration
+
 	mu       sync.Mutex
 	replicas []*replica
 	wrong    []string
@@ -77,6 +80,7 @@ type replica struct {
 	client *apiserver.Client
 	kill   context.CancelFunc // ends the process of now
 	gone   bool               // it is not started again
+	ports  []*listener        // of the process of now
 	ended  chan struct{}
 }
 
@@ -144,6 +148,7 @@ func (r *replica) run(ready chan struct{}) {
 		r.starts++
 		p := processes[r.process]
 		r.client = r.server.Client(fmt.Sprintf("%s#%d", r.pod, r.starts), "system:serviceaccount:"+namespace+":"+p.account)
+		r.client.Skew(r.skews[r.pod])
 		r.kill = kill
 		gone, client := r.gone, r.client
 		r.mu.Unlock()
@@ -177,29 +182,36 @@ func (r *replica) once(ctx context.Context, client *apiserver.Client, service st
 	if service != "" {
 		environment["KYVERNO_SVC"] = service
 	}
-	var listeners []net.Listener
 	defer func() {
-		for _, l := range listeners {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, l := range r.ports {
 			_ = l.Close()
 		}
+		r.ports = nil
 	}()
 	return app.RunOn(ctx, app.Host{
 		Config: client.Config(), Log: slog.New(r.log.handler(client.Name)),
 		Lookup: func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
 		Listen: func(string, string) (net.Listener, error) {
 			l := r.network.listen(service)
-			listeners = append(listeners, l)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.ports = append(r.ports, l)
 			return l, nil
 		},
 	}, r.process, append([]string{"--disableMetrics"}, args...)...)
 }
 
-// crash ends the process without any further request.
+// crash ends the process without any further request or answer.
 func (r *replica) crash() {
 	r.mu.Lock()
-	client, kill := r.client, r.kill
+	client, kill, ports := r.client, r.kill, r.ports
 	r.mu.Unlock()
 	client.Cut()
+	for _, l := range ports {
+		l.crash()
+	}
 	kill()
 }
 

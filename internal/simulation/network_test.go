@@ -23,10 +23,13 @@ type listener struct {
 	conns   chan net.Conn
 	once    sync.Once
 	closed  chan struct{}
+
+	mu   sync.Mutex
+	open []net.Conn // that were accepted
 }
 
 // listen opens the port of a replica behind a Service.
-func (n *network) listen(service string) net.Listener {
+func (n *network) listen(service string) *listener {
 	l := &listener{network: n, service: service, conns: make(chan net.Conn), closed: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,9 +40,22 @@ func (n *network) listen(service string) net.Listener {
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open = append(l.open, c)
 		return c, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
+	}
+}
+
+// crash closes the port and its connections, as the end of a process does.
+func (l *listener) crash() {
+	_ = l.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		_ = c.Close()
 	}
 }
 

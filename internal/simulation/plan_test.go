@@ -25,11 +25,13 @@ type plan struct {
 	actions  []action
 	// many is the number of triggers that exist from the start, so that lists have several pages, whose tokens expire at once.
 	many int
+	// skews are how far the clocks of replicas are ahead of that of the API server, by Pod.
+	skews map[string]time.Duration
 }
 
 func (p *plan) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "seed %d: replicas %v, policies %v\n", p.seed, p.replicas, p.policies)
+	fmt.Fprintf(&out, "seed %d: replicas %v, policies %v, clocks ahead %v\n", p.seed, p.replicas, p.policies, p.skews)
 	for _, a := range p.actions {
 		fmt.Fprintln(&out, " ", a)
 	}
@@ -68,10 +70,62 @@ var faults = []faultOf{
 	{"compact", 0}, {"compact", 0}, {"cutwatches", 90}, {"forbid", 40}, {"nodiscovery", 60}, {"hangdiscovery", 60}, {"conflicts", 20}, {"pages", 90},
 }
 
+// later are stages that a fifth of the seeds have. They, and what more adds to a plan, came later: the numbers of the seeds in
+// docs/contributing/simulation.md stay as they are.
+var later = []stage{
+	{map[string]int{"admission": 2, "background": 2}, []string{"widget-copy"}, []string{"definition", "definition", "undefinition", "widget", "widget", "widget", "unwidget", "group"}, nil, 0},
+	{map[string]int{"admission": 1, "reports": 2}, []string{"flagged"}, []string{"labelled", "labelled", "unlabelled", "flag", "flag", "unflag", "report"}, nil, 0},
+	{map[string]int{"admission": 2, "background": 3}, []string{"append"}, []string{"appender", "appender", "appender", "log"}, []string{"lost", "lost", "denyrequests", "conflicts"}, 0},
+}
+
+// stageOf returns the stage of a seed.
+func stageOf(seed uint64) stage {
+	if n := uint64(len(stages)); seed/n%5 != 3 {
+		return stages[seed%n]
+	}
+	return later[seed%uint64(len(later))]
+}
+
+// moreFaults are further faults; moreActions are those of users, by policy.
+var (
+	moreFaults  = []faultOf{{"verb", 60}, {"verb", 60}, {"stale", 90}, {"steal", 0}, {"lost", 30}, {"crash", 0}}
+	moreActions = map[string][]string{"clone": {"unnamespace-slowly"}, "labelled": {"unnamespace-slowly"}, "append": {"appender", "appender"}, "copy": {"trigger"}}
+	// skews are how far a clock may be ahead.
+	skews = []time.Duration{0, 3 * time.Second, 90 * time.Second, 5 * time.Minute, -3 * time.Second, -90 * time.Second, -5 * time.Minute}
+)
+
+// more adds further actions, faults and clocks that are wrong.
+func (p *plan) more() {
+	r := rand.New(rand.NewPCG(p.seed, 35))
+	at := func() time.Duration { return time.Duration(r.IntN(120_000)) * time.Millisecond }
+	for range r.IntN(3) {
+		if actions := moreActions[p.policies[0]]; len(actions) > 0 {
+			p.actions = append(p.actions, action{at(), actions[r.IntN(len(actions))], r.IntN(6), r.IntN(3)})
+		}
+	}
+	for range r.IntN(3) {
+		f := moreFaults[r.IntN(len(moreFaults))]
+		a := action{at(), f.what, r.IntN(1000), 0}
+		if f.most > 0 {
+			a.m = 1 + r.IntN(f.most)
+		}
+		p.actions = append(p.actions, a)
+	}
+	if r.IntN(3) > 0 {
+		return
+	}
+	p.skews = map[string]time.Duration{}
+	for _, name := range []string{"admission", "background", "reports", "cleanup"} {
+		for i := range p.replicas[name] {
+			p.skews[fmt.Sprint(name, "-", i)] = skews[r.IntN(len(skews))]
+		}
+	}
+}
+
 // planOf returns the plan of a seed.
 func planOf(seed uint64) *plan {
 	r := rand.New(rand.NewPCG(seed, 34))
-	s := stages[seed%uint64(len(stages))]
+	s := stageOf(seed)
 	p := &plan{seed: seed, replicas: map[string]int{}, policies: s.policies}
 	for _, name := range []string{"admission", "background", "reports", "cleanup"} {
 		if most := s.replicas[name]; most > 0 {
@@ -98,6 +152,7 @@ func planOf(seed uint64) *plan {
 		}
 		p.actions = append(p.actions, a)
 	}
+	p.more()
 	slices.SortStableFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 	return p
 }
@@ -183,6 +238,44 @@ spec:
   - name: named
     match: {any: [{resources: {kinds: ["*"], selector: {matchLabels: {widget: "yes"}}}}]}
     validate: {failureAction: Audit, message: a size, pattern: {spec: {size: ">0"}}}
+`,
+	"widget-copy": `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: widget-copy}
+spec:
+  generateExisting: true
+  rules:
+  - name: copy
+    match: {any: [{resources: {kinds: [example.com/v1/Widget]}}]}
+    generate:
+      synchronize: true
+      apiVersion: v1
+      kind: ConfigMap
+      name: "made-{{request.object.metadata.name}}"
+      namespace: "{{request.object.metadata.namespace}}"
+      data: {data: {v: "{{request.object.spec.v}}"}}
+`,
+	"flagged": `
+apiVersion: kyverno.io/v2
+kind: GlobalContextEntry
+metadata: {name: flags}
+spec:
+  kubernetesResource: {version: v1, resource: configmaps, namespace: c}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: flagged}
+spec:
+  background: true
+  rules:
+  - name: flagged
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [a]}}]}
+    context: [{name: flags, globalReference: {name: flags}}]
+    validate:
+      failureAction: Audit
+      message: there is a flag
+      deny: {conditions: {any: [{key: "{{ length(flags[?metadata.name=='flag']) }}", operator: GreaterThan, value: 0}]}}
 `,
 	"sweep": `
 apiVersion: kyverno.io/v2

@@ -52,12 +52,12 @@ type result struct {
 type sim struct {
 	*cluster
 	plan    *plan
-	random  *rand.Rand
 	active  []*fault
 	version int
-	// asked and created are the requests for an appender that were admitted, and those of them that created it.
+	// asked and created are the requests for an appender that were admitted, by version, and those of them that created it.
 	asked, created map[string]int
 	busy           sync.WaitGroup
+	stolen         time.Time // when a lease was last taken by another client
 }
 
 // fault is a fault that lasts.
@@ -80,7 +80,7 @@ const (
 func simulate(t *testing.T, p *plan, out *result) {
 	ctx, end := context.WithCancel(t.Context())
 	began := time.Now()
-	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1)), apiserver.Options{ShortTokens: p.many > 0}), plan: p, random: rand.New(rand.NewPCG(p.seed, 2)), asked: map[string]int{}, created: map[string]int{}}
+	s := newSim(t, ctx, p, apiserver.Options{ShortTokens: p.many > 0})
 	defer func() {
 		end()
 		s.close()
@@ -89,8 +89,6 @@ func simulate(t *testing.T, p *plan, out *result) {
 		out.wrong = append(out.wrong, s.wrong...)
 		s.cluster.mu.Unlock()
 	}()
-	s.server.Observed = s.observed
-	s.server.Flooded = s.flooded
 	s.prepare()
 	s.server.Fault = s.fault
 	start := time.Now()
@@ -120,6 +118,15 @@ func simulate(t *testing.T, p *plan, out *result) {
 			s.bad("%s sent %d requests within a minute: %s", b.Client, b.Requests, b.Source)
 		}
 	}
+}
+
+// newSim returns a cluster for a plan, without controllers.
+func newSim(t *testing.T, ctx context.Context, p *plan, o apiserver.Options) *sim {
+	s := &sim{cluster: newCluster(t, ctx, rand.New(rand.NewPCG(p.seed, 1)), o), plan: p, asked: map[string]int{}, created: map[string]int{}}
+	s.skews = p.skews
+	s.server.Observed = s.observed
+	s.server.Flooded = s.flooded
+	return s
 }
 
 // bad notes a broken invariant.
@@ -175,6 +182,7 @@ var (
 	updateRequests           = schema.GroupResource{Group: "kyverno.io", Resource: "updaterequests"}
 	clusterPolicies          = schema.GroupResource{Group: "kyverno.io", Resource: "clusterpolicies"}
 	policyReports            = schema.GroupResource{Group: "wgpolicyk8s.io", Resource: "policyreports"}
+	widgets                  = schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	allNamespaces            = schema.GroupResource{Resource: "namespaces"}
 )
 
@@ -309,13 +317,16 @@ func (s *sim) do(a action) {
 			if codeOf(err) == http.StatusNotFound {
 				if err = s.create(o); err == nil {
 					s.count(s.created, key)
-					if meta(o)["annotations"] = map[string]any{"at": "once"}; s.patch(o) == nil { // before its work is done
-						s.count(s.asked, key)
+					s.count(s.asked, key+":"+v)
+					again := configMap(ns, fmt.Sprint("p", a.n), map[string]any{"kind": "appender"}, map[string]any{"v": v + "b"})
+					if s.patch(again) == nil { // before its work is done
+						s.count(s.asked, key+":"+v+"b")
 					}
 				}
+				return err
 			}
 			if err == nil {
-				s.count(s.asked, key)
+				s.count(s.asked, key+":"+v)
 			}
 			return err
 		})
@@ -325,6 +336,26 @@ func (s *sim) do(a action) {
 		user(func() error {
 			return s.apply(configMap(ns, "log", nil, map[string]any{"other": v}))
 		})
+	case "unnamespace-slowly": // it stays until the finalizer of an object in it is removed
+		n := fmt.Sprint("n", a.n)
+		user(func() error {
+			o := configMap(n, "slow", nil, map[string]any{"v": v})
+			meta(o)["finalizers"] = []any{"example.com/slow"}
+			return s.apply(o)
+		})
+		user(func() error { return s.remove(object("v1", "Namespace", "", n, nil, nil)) })
+		time.Sleep(time.Duration(20*(1+a.n)) * time.Second)
+		user(func() error {
+			o := configMap(n, "slow", nil, nil)
+			meta(o)["finalizers"] = nil
+			return s.patch(o)
+		})
+	case "flag":
+		user(func() error { return s.apply(configMap("c", "flag", nil, map[string]any{"v": v})) })
+	case "unflag":
+		user(func() error { return s.remove(configMap("c", "flag", nil, nil)) })
+	case "unwidget":
+		user(func() error { return s.remove(object("example.com/v1", "Widget", ns, fmt.Sprint("w", a.n), nil, nil)) })
 	case "source":
 		user(func() error { return s.apply(configMap("a", "source", nil, map[string]any{"v": v})) })
 	case "namespace":
@@ -365,7 +396,7 @@ func (s *sim) do(a action) {
 	case "widget":
 		user(func() error {
 			o := object("example.com/v1", "Widget", ns, fmt.Sprint("w", a.n), map[string]any{"widget": "yes"}, nil)
-			o["spec"] = map[string]any{"size": a.n % 2}
+			o["spec"] = map[string]any{"size": a.n % 2, "v": v}
 			return s.apply(o)
 		})
 	case "group": // the kinds of another API server are away for some time
@@ -422,6 +453,15 @@ func (s *sim) fail(a action) {
 		return
 	case "compact":
 		s.server.Compact()
+		return
+	case "steal": // another client takes the lease of a controller, and gives it back
+		name := map[string]string{"admission": "kyverno", "background": "kyverno-background-controller", "reports": "kyverno-reports-controller", "cleanup": "kyverno-cleanup-controller"}[r.process]
+		s.cluster.mu.Lock()
+		s.stolen = time.Now()
+		s.cluster.mu.Unlock()
+		_, _ = s.ask(http.MethodPatch, "/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases/"+name, "application/merge-patch+json", map[string]any{"spec": map[string]any{
+			"holderIdentity": "another", "leaseDurationSeconds": 15, "renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
+		}})
 		return
 	case "hold", "cut":
 		r.mu.Lock()
@@ -481,7 +521,7 @@ func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
 			out.Delay = max(out.Delay, f.until.Sub(now))
 		case "throttle":
 			if chance(50) {
-				out.Status = &apierrors.NewTooManyRequests("too many", 1).ErrStatus
+				out.Status = &apierrors.NewTooManyRequests("too many", []int{1, 1, 5, 20}[f.n%4]).ErrStatus
 			}
 		case "errors":
 			if chance(30) {
@@ -507,6 +547,29 @@ func (s *sim) fault(q *apiserver.Request) (out apiserver.Fault) {
 			if q.GroupResource() == leases && strings.HasPrefix(q.Client, fmt.Sprintf("admission-%d#", f.n%3)) {
 				out.Delay = max(out.Delay, f.until.Sub(now))
 			}
+		case "denyevents":
+			if q.Writes() && q.Resource == "events" {
+				out.Status = &apierrors.NewForbidden(q.GroupResource(), q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "denyreports":
+			if q.Writes() && q.GroupResource() == policyReports {
+				out.Status = &apierrors.NewForbidden(policyReports, q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "denyrequests": // no UpdateRequest can be written before its request is answered
+			if q.Writes() && q.GroupResource() == updateRequests && strings.HasPrefix(q.Client, "admission-") {
+				out.Status = &apierrors.NewForbidden(updateRequests, q.Name, errors.New("simulated")).ErrStatus
+			}
+		case "verb": // a verb of a kind is forbidden, or not supported
+			verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+			if kind := f.kind(); q.GroupResource() == kind && q.Verb == verbs[f.n/7%len(verbs)] && kind != leases {
+				if f.n%2 == 0 {
+					out.Status = &apierrors.NewForbidden(kind, q.Name, errors.New("simulated")).ErrStatus
+				} else {
+					out.Status = &apierrors.NewMethodNotSupported(kind, q.Verb).ErrStatus
+				}
+			}
+		case "stale": // lists from the cache of the API server are behind
+			out.Behind = int64(1 + f.random.IntN(20))
 		case "lost":
 			out.LoseAnswer = chance(20)
 		case "slow":
@@ -566,7 +629,10 @@ func (s *sim) leads(q *apiserver.Request) {
 	pod, _, _ := strings.Cut(q.Client, "#")
 	lease := map[string]string{"admission": "kyverno", "cleanup": "kyverno-cleanup-controller"}[strings.Split(pod, "-")[0]]
 	holder := text(s.server.Object(leases, namespace, lease), "spec", "holderIdentity")
-	if holder != "" && holder != pod {
+	s.cluster.mu.Lock()
+	robbed := time.Since(s.stolen) < 15*time.Second // the leader sees this only when it renews
+	s.cluster.mu.Unlock()
+	if holder != "" && holder != pod && !robbed {
 		s.bad("%s writes %s while %s leads", q.Client, q.Path, holder)
 	}
 }
@@ -592,7 +658,14 @@ func (s *sim) observed(c apiserver.Change) {
 			return
 		}
 	case "cleanup":
-		if c.After == nil && (labels["kind"] == "swept" || labels["cleanup.kyverno.io/ttl"] != nil) {
+		if life, _ := labels["cleanup.kyverno.io/ttl"].(string); c.After == nil && life != "" {
+			made, _ := time.Parse(time.RFC3339, text(of, "metadata", "creationTimestamp"))
+			if d, _ := time.ParseDuration(life); time.Since(made) < d-s.skews[pod] {
+				go s.bad("%s deleted the ConfigMap %s %s after its creation, before its time %s", c.Client, c.Key, time.Since(made), life)
+			}
+			return
+		}
+		if c.After == nil && labels["kind"] == "swept" {
 			return
 		}
 	}

@@ -159,7 +159,7 @@ func (f *finder) glob(pattern string) {
 }
 
 func (f *finder) directory(dir string) {
-	before := len(f.inputs)
+	before, deeper := len(f.inputs), false
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			f.fail(path, missingHint(err), "%s", reason(err))
@@ -168,6 +168,7 @@ func (f *finder) directory(dir string) {
 		hidden := path != dir && strings.HasPrefix(d.Name(), ".")
 		if d.IsDir() {
 			if hidden || path != dir && !f.options.Recursive {
+				deeper = deeper || !hidden
 				return fs.SkipDir
 			}
 			return nil
@@ -181,7 +182,11 @@ func (f *finder) directory(dir string) {
 		f.fail(dir, missingHint(err), "%s", reason(err))
 	}
 	if err == nil && len(f.inputs) == before && len(f.diags) == 0 {
-		f.fail(dir, "give a directory that holds .yaml, .yml or .json files", "no manifests in this directory")
+		hint := "give a directory that holds .yaml, .yml or .json files"
+		if deeper {
+			hint = "the directories below it are not read: name them, as in " + filepath.Join(dir, "*", "*.yaml")
+		}
+		f.fail(dir, hint, "no manifests in this directory")
 	}
 }
 

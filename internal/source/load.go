@@ -1,6 +1,7 @@
 package source
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -13,23 +14,32 @@ func Load(paths []string, o Options) ([]Object, diag.List) {
 	inputs, diags := Find(paths, o)
 	var out []Object
 	for _, in := range inputs {
-		docs, more := Open(in)
-		diags.Add(more...)
+		docs, found := Open(in)
 		for _, d := range docs {
 			objects, more := d.Decode(o.Numbers)
-			for i := range more {
-				if in.Repository || !in.Named && more[i].Code == diag.HelmTemplate { // there may be all kinds of files
-					more[i].Severity, more[i].Hint = diag.Warning, "it is passed over"
-				}
-			}
-			diags.Add(more...)
+			found.Add(more...)
 			for i := range objects {
 				objects[i].Among = in.Repository || !in.Named
 			}
 			out = append(out, objects...)
 		}
+		diags.Add(o.lenient(in, found)...)
 	}
 	return out, diags
+}
+
+// lenient makes warnings of mistakes about files that were only found, in repositories and directories: there may be all kinds of them. A file
+// with a template of Helm has one mistake.
+func (o Options) lenient(in Input, found diag.List) diag.List {
+	if i := slices.IndexFunc(found, func(d diag.Diagnostic) bool { return d.Code == diag.HelmTemplate }); i >= 0 {
+		found = found[i : i+1]
+	}
+	for i := range found {
+		if in.Repository || !in.Named && (found[i].Code == diag.HelmTemplate || o.Recursive && found[i].Code == diag.NotAnObject) {
+			found[i].Severity, found[i].Hint = diag.Warning, "it is passed over"
+		}
+	}
+	return found
 }
 
 // Open reads the input and splits it into its documents.

@@ -72,6 +72,12 @@ func TestFind(t *testing.T) {
 	if _, diags := Load([]string{"empty"}, Options{}); !strings.Contains(diags.Error(), "no manifests in this directory") {
 		t.Errorf("an empty directory: %v", diags)
 	}
+	if err := os.MkdirAll("deep/er", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, diags := Load([]string{"deep"}, Options{}); !strings.Contains(diags.Error(), "name them, as in deep/*/*.yaml") {
+		t.Errorf("a directory of directories: %v", diags)
+	}
 }
 
 func TestStdin(t *testing.T) {

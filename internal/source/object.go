@@ -123,8 +123,11 @@ func (d Document) expand(m map[string]any, path string, out []Object) ([]Object,
 		if kind != "" {
 			missing = "apiVersion"
 		}
-		return out, diag.List{{Pos: o.Pos(""), Summary: fmt.Sprintf("Object '%s' is missing", missing),
-			Hint: "every object begins with apiVersion and kind"}}
+		mistake := diag.Diagnostic{Pos: o.Pos(""), Summary: fmt.Sprintf("Object '%s' is missing", missing), Hint: "every object begins with apiVersion and kind"}
+		if kind == "" && m["metadata"] == nil && m["spec"] == nil {
+			mistake.Code = diag.NotAnObject
+		}
+		return out, diag.List{mistake}
 	}
 	items, isList := m["items"].([]any)
 	if !strings.HasSuffix(kind, "List") || !isList && !(kind == "List" && apiVersion == "v1") {

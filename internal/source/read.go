@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"ephor.invalid/ephor/internal/bounded"
 )
 
 const (
@@ -43,7 +45,13 @@ func readFile(name string, named bool) ([]byte, error) {
 }
 
 // readAll reads at most most bytes; more bytes are an error.
-func readAll(r io.Reader, most int64) ([]byte, error) { return readInto(&bytes.Buffer{}, r, most) }
+func readAll(r io.Reader, most int64) ([]byte, error) {
+	text, err := bounded.Read(r, most)
+	if bounded.Exceeded(err) {
+		return nil, tooLarge(most)
+	}
+	return text, err
+}
 
 func readInto(b *bytes.Buffer, r io.Reader, most int64) ([]byte, error) {
 	if _, err := b.ReadFrom(io.LimitReader(r, most+1)); err != nil {

@@ -82,9 +82,13 @@ const workers = 8
 
 // Rows returns the rows of the Manager: one decides which resources are watched, and one deletes the objects of each resource.
 func (m *Manager) Rows() []controller.Row {
+	var owner controller.Owner
+	if m.MaxDeletions == 0 { // with a limit, only the interval starts rounds
+		owner = controller.Inside(m.Share)
+	}
 	return []controller.Row{
 		{Name: Name, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) { return m.Every, m.adjust(ctx) }},
-		{Name: "ttl", Workers: workers, Sources: []controller.Source{&m.sources, controller.Func(m.shared)}, Keys: m.keys, Reconcile: m.Reconcile},
+		{Name: "ttl", Owner: owner, Workers: workers, Sources: []controller.Source{&m.sources}, Keys: m.keys, Reconcile: m.Reconcile},
 	}
 }
 
@@ -115,22 +119,6 @@ func (m *Manager) keys(yield func(string) bool) {
 			return
 		}
 	}
-}
-
-// shared adds all resources when this process gets other objects. With a limit, only the interval starts rounds.
-func (m *Manager) shared(ctx context.Context, add func(string)) error {
-	for m.MaxDeletions == 0 {
-		changed := m.Share.Changed()
-		for key := range m.keys {
-			add(key)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		}
-	}
-	return nil
 }
 
 // Watched returns the resources that are watched, in order.

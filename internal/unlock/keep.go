@@ -5,11 +5,12 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"ephor.invalid/ephor/internal/bounded"
 )
 
 // The keys in the Secret begin with the kind of the configuration that they hold.
@@ -60,10 +61,7 @@ func unpack(key string, data []byte) (client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the key %s: %w", key, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(z, maxKept+1))
-	if err == nil && len(text) > maxKept {
-		err = fmt.Errorf("it is longer than %d bytes", maxKept)
-	}
+	text, err := bounded.Read(z, maxKept)
 	if err == nil {
 		err = json.Unmarshal(text, o)
 	}

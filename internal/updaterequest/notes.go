@@ -94,6 +94,9 @@ func Version(object map[string]any) string {
 	return version
 }
 
+// AnnotationRound names the round for existing objects that an UpdateRequest belongs to: the same work for another round is other work.
+const AnnotationRound = names.Domain + "round"
+
 // ofRequest are the annotations about the request of an UpdateRequest. A later request replaces them.
 var ofRequest = []string{AnnotationHeld, AnnotationUpdate}
 

@@ -34,29 +34,22 @@ func LeavePending(ctx context.Context, c client.Client, namespace string) (writt
 		return list, c.List(ctx, list, client.InNamespace(namespace), client.Limit(o.Limit), client.Continue(o.Continue))
 	}
 	_, err = controller.Pages(ctx, metav1.ListOptions{Limit: pendingPage}, read, func(list *kyvernov2.UpdateRequestList) error {
-		slots := make(chan struct{}, pendingWriters)
-		var writing sync.WaitGroup
-		for i := range list.Items {
+		Parallel(len(list.Items), pendingWriters, func(i int) {
 			u := &list.Items[i]
 			if u.Status.State != "" || u.DeletionTimestamp != nil {
-				continue
+				return
 			}
-			slots <- struct{}{}
-			writing.Go(func() {
-				defer func() { <-slots }()
-				patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"state":%q}}`, u.ResourceVersion, kyvernov2.Pending)
-				err := c.Status().Patch(ctx, u, client.RawPatch(types.MergePatchType, patch))
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					written++
-				case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-					failures = append(failures, err)
-				}
-			})
-		}
-		writing.Wait()
+			patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"state":%q}}`, u.ResourceVersion, kyvernov2.Pending)
+			err := c.Status().Patch(ctx, u, client.RawPatch(types.MergePatchType, patch))
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				written++
+			case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+				failures = append(failures, err)
+			}
+		})
 		if len(failures) > pendingPage {
 			return controller.ErrEnough
 		}

@@ -6,6 +6,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -71,11 +72,11 @@ func ruleText(r admissionv1.RuleWithOperations) string {
 
 // A webhook covers a reserved resource that a policy names in all groups, although another policy has a wildcard.
 func TestReservedByResource(t *testing.T) {
-	var n named
-	n.add(place{group: "*", resource: "leases", sub: "", written: true})
-	n.add(place{group: "", resource: "pods", sub: "*", written: true})
-	for _, p := range []place{{group: "coordination.k8s.io", resource: "leases"}, {resource: "pods", sub: "binding"}} {
-		if !n.places[p] {
+	var n namedResources
+	n.add(coverage.Resource{Group: "*", Name: "leases", Subresource: "", Authored: true})
+	n.add(coverage.Resource{Group: "", Name: "pods", Subresource: "*", Authored: true})
+	for _, p := range []coverage.Resource{{Group: "coordination.k8s.io", Name: "leases"}, {Name: "pods", Subresource: "binding"}} {
+		if !n.resources[p] {
 			t.Errorf("%v is not named", p)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/names"
 )
 
@@ -14,12 +15,12 @@ import (
 // only for their namespaces.
 const ConfinedCondition = names.Domain + "namespaced-policies"
 
-// maxSpaces is the maximum size of the part of an expression that distinguishes namespaces, in bytes. The API server accepts expressions
+// maxNamespaces is the maximum size of the part of an expression that distinguishes namespaces, in bytes. The API server accepts expressions
 // of up to 100,000 characters.
-const maxSpaces = 64 << 10
+const maxNamespaces = 64 << 10
 
-// space is the expression for requests in one namespace.
-type space struct {
+// namespaceText is the expression for requests in one namespace.
+type namespaceText struct {
 	namespace string
 	text      string // empty for all requests in the namespace
 }
@@ -28,9 +29,9 @@ type space struct {
 // namespaces. Namespaces with the same text share it. If the expression would exceed limit, byNamespace drops the longest texts. The
 // expression is then true for all requests in their namespaces, and other namespaces are not affected. If the names of the namespaces alone
 // exceed limit, the expression is true for the requests in all namespaces, and unconfined is true.
-func byNamespace(spaces []space, limit int) (expression string, unconfined bool) {
+func byNamespace(texts []namespaceText, limit int) (expression string, unconfined bool) {
 	shared := map[string][]string{}
-	for _, s := range spaces {
+	for _, s := range texts {
 		shared[s.text] = append(shared[s.text], s.namespace)
 	}
 	type group struct {
@@ -76,9 +77,9 @@ func byNamespace(spaces []space, limit int) (expression string, unconfined bool)
 	return `(request.resource.resource != "namespaces" || request.resource.group != "") && (` + strings.Join(out, " || ") + ")", unconfined
 }
 
-// confine calls byNamespace for a required condition. It records in the hook if namespaces are not distinguished.
-func (h *hook) confine(spaces []space) string {
-	expression, unconfined := byNamespace(spaces, maxSpaces)
+// confine calls byNamespace for a required condition. It records in the draft if namespaces are not distinguished.
+func (h *draft) confine(texts []namespaceText) string {
+	expression, unconfined := byNamespace(texts, maxNamespaces)
 	h.unconfined = h.unconfined || unconfined
 	return expression
 }
@@ -100,7 +101,7 @@ func textOf(rules []admissionv1.RuleWithOperations) string {
 		if x := namesText(r.Resources); x != "" {
 			parts = append(parts, x)
 		}
-		if len(r.Operations) < len(allOperations) {
+		if len(r.Operations) < len(coverage.All()) {
 			ops := make([]string, len(r.Operations))
 			for i, o := range r.Operations {
 				ops[i] = string(o)
@@ -150,24 +151,24 @@ func namesText(names []string) string {
 
 // confined returns the condition that limits the rules of a shared webhook, in each namespace, to the resources that cluster-wide
 // policies and the policies of that namespace need. ok is false if its namespaced policies add nothing to the rules.
-func (h *hook) confined() (_ string, ok bool) {
-	var spaces []space
-	for namespace, s := range h.spaces {
-		own := united(s.rules)
+func (h *draft) confined() (_ string, ok bool) {
+	var texts []namespaceText
+	for namespace, s := range h.namespaces {
+		own := coverage.Union(s.rules)
 		for p, ops := range own {
-			for op := range h.rules.asks(p) {
+			for op := range h.rules.On(p) {
 				delete(ops, op)
 			}
 		}
-		if text := textOf(own.rules()); text != "" {
-			spaces = append(spaces, space{namespace, text})
+		if text := textOf(own.Rules()); text != "" {
+			texts = append(texts, namespaceText{namespace, text})
 		}
 	}
-	if len(spaces) == 0 {
+	if len(texts) == 0 {
 		return "", false
 	}
-	out := h.confine(spaces)
-	if others := textOf(united(h.rules).rules()); others != "" {
+	out := h.confine(texts)
+	if others := textOf(coverage.Union(h.rules).Rules()); others != "" {
 		out = others + " || (" + out + ")"
 	}
 	return forTarget(out), true
@@ -175,37 +176,37 @@ func (h *hook) confined() (_ string, ok bool) {
 
 // reserved returns the condition that excludes reserved resources from a webhook with wildcards, except those that a cluster-wide policy or
 // a policy of the namespace names. ok is false for a webhook without wildcards.
-func (h *hook) reserved() (_ string, ok bool) {
+func (h *draft) reserved() (_ string, ok bool) {
 	ok = h.wild
-	var spaces []space
-	for namespace, s := range h.spaces {
+	var texts []namespaceText
+	for namespace, s := range h.namespaces {
 		ok = ok || s.wild
 		if text := textOf(s.named.reserved()); text != "" {
-			spaces = append(spaces, space{namespace, text})
+			texts = append(texts, namespaceText{namespace, text})
 		}
 	}
 	if !ok {
 		return "", false
 	}
 	out := h.named.condition()
-	if in := h.confine(spaces); in != "" {
+	if in := h.confine(texts); in != "" {
 		out += " || " + forTarget(in)
 	}
 	return out, true
 }
 
 // reserved returns rules for the reserved resources that policies name.
-func (n *named) reserved() (out []admissionv1.RuleWithOperations) {
-	all := ruleSet{}
-	for p := range n.places {
+func (n *namedResources) reserved() (out []admissionv1.RuleWithOperations) {
+	all := coverage.Set{}
+	for p := range n.resources {
 		if reservedFor(p) != nil {
-			all.put(p, allOperations)
+			all.Add(coverage.All(), p)
 		}
 	}
 	for i := range ReservedResources {
 		if r := &ReservedResources[i]; r.Subresource != "" && n.subresources[r.Subresource] {
-			all.put(place{group: r.Group, resource: r.Resource, sub: r.Subresource}, allOperations)
+			all.Add(coverage.All(), coverage.Resource{Group: r.Group, Name: r.Resource, Subresource: r.Subresource})
 		}
 	}
-	return all.rules()
+	return all.Rules()
 }

@@ -255,17 +255,17 @@ func desiredRules(c Configurations, r *admission.VersionedAttributes) bool {
 // TestT4NamespacesOfTooMuchAreAskedWhole: if the policies of a namespace need a very long expression, webhooks are called for all requests
 // in that namespace. Nothing changes for the others.
 func TestT4NamespacesOfTooMuchAreAskedWhole(t *testing.T) {
-	spaces := []space{{"long", strings.Repeat("true && ", 3000) + "false"}, {"short", "false"}, {"whole", ""}}
+	spaces := []namespaceText{{"long", strings.Repeat("true && ", 3000) + "false"}, {"short", "false"}, {"whole", ""}}
 	const want = `(request.resource.resource != "namespaces" || request.resource.group != "") && (` +
 		`(has(request.namespace) && request.namespace == "short" && (false)) || (has(request.namespace) && request.namespace in ["long", "whole"]))`
 	if got, unconfined := byNamespace(spaces, 1000); got != want || unconfined {
 		t.Error(got, unconfined)
 	}
-	var names []space
+	var names []namespaceText
 	for i := range 5000 {
-		names = append(names, space{fmt.Sprintf("a-namespace-with-a-name-%d", i), fmt.Sprint(i)})
+		names = append(names, namespaceText{fmt.Sprintf("a-namespace-with-a-name-%d", i), fmt.Sprint(i)})
 	}
-	if got, unconfined := byNamespace(names, maxSpaces); len(got) > maxSpaces+200 || !unconfined {
+	if got, unconfined := byNamespace(names, maxNamespaces); len(got) > maxNamespaces+200 || !unconfined {
 		t.Errorf("%d bytes, unconfined: %v", len(got), unconfined)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -32,8 +33,8 @@ type derivation struct {
 	mutates  int // the number of mutate rules so far
 	mutating bool
 	groups   int
-	// space: all rules belong to policies of one namespace. The user of the terms then limits them to that namespace.
-	space bool
+	// oneNamespace: all rules belong to policies of one namespace. The user of the terms then limits them to that namespace.
+	oneNamespace bool
 }
 
 // term is a conjunction of expressions, sorted.
@@ -114,7 +115,7 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 			t = append(t, requesterIs(f))
 		}
 	}
-	if r.Header.Namespace != "" && !d.space {
+	if r.Header.Namespace != "" && !d.oneNamespace {
 		t = append(t, namespaceIs([]string{r.Header.Namespace}))
 	}
 	for i := range r.Header.Without {
@@ -179,28 +180,28 @@ func (d *derivation) insert(t term) {
 // derive returns the condition for a webhook that is called for the operations. ok is false if there is no condition, or if it would not
 // exclude any request that the webhook's rules select. Only the cluster-wide policies determine whether there is a condition. A namespaced
 // policy adds an expression for its namespace, or the whole namespace.
-func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
-	texts, says := h.derived.texts(asked)
-	if !says || len(texts) == 0 && len(h.rules) > 0 {
+func (h *draft) derive(asked coverage.Operations, protects bool) (_ string, ok bool) {
+	texts, known := h.derived.alternatives(asked)
+	if !known || len(texts) == 0 && len(h.rules) > 0 {
 		return "", false
 	}
-	var spaces []space
-	for namespace, s := range h.spaces {
-		one := space{namespace: namespace}
+	var perNamespace []namespaceText
+	for namespace, s := range h.namespaces {
+		one := namespaceText{namespace: namespace}
 		// If, because of the mutation of one rule, another rule may match, only the namespace is used.
-		if own, says := s.derived.texts(asked); says && h.derived.mutates+s.derived.mutates <= 1 {
+		if own, known := s.derived.alternatives(asked); known && h.derived.mutates+s.derived.mutates <= 1 {
 			one.text = strings.Join(own, " || ")
 			if len(own) == 0 {
 				continue // its policies match no request
 			}
 		}
-		spaces = append(spaces, one)
+		perNamespace = append(perNamespace, one)
 	}
 	out := strings.Join(texts, " || ")
 	if len(out) > maxDerived {
 		return "", false
 	}
-	if in, _ := byNamespace(spaces, maxDerived); in != "" {
+	if in, _ := byNamespace(perNamespace, maxDerived); in != "" {
 		out = strings.Join(append(texts, "("+in+")"), " || ")
 	}
 	if out == "" {
@@ -215,9 +216,9 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	return out, true
 }
 
-// texts returns the alternatives of the expression; one of them must be true. says is false if nothing is known, or if the alternatives
+// alternatives returns the alternatives of the expression; one of them must be true. known is false if nothing is known, or if the alternatives
 // only depend on the operations.
-func (d *derivation) texts(asked operations) (texts []string, says bool) {
+func (d *derivation) alternatives(asked coverage.Operations) (texts []string, known bool) {
 	if d.gaveUp {
 		return nil, false
 	}
@@ -227,7 +228,7 @@ func (d *derivation) texts(asked operations) (texts []string, says bool) {
 		t = slices.DeleteFunc(slices.Clone(t), func(x string) bool {
 			ops, ok := operationsIn(x)
 			union = append(union, ops...)
-			return ok && asked.within(ops) // the webhook has no other operations
+			return ok && asked.Within(ops) // the webhook has no other operations
 		})
 		if len(t) == 0 {
 			return nil, false
@@ -235,7 +236,7 @@ func (d *derivation) texts(asked operations) (texts []string, says bool) {
 		kept.insert(t)
 	}
 	onlyOperations := !slices.ContainsFunc(kept.terms, func(t term) bool { return len(t) > 1 || !strings.HasPrefix(t[0], operationField) })
-	if len(kept.terms) > 0 && asked.within(union) && onlyOperations {
+	if len(kept.terms) > 0 && asked.Within(union) && onlyOperations {
 		return nil, false
 	}
 	for _, t := range kept.terms {

@@ -118,7 +118,7 @@ rbac.authorization.k8s.io/v1 clusterroles ClusterRole!
 						count.yes++
 						count.results += min(1, len(out.Results))
 					case len(out.Results)+len(out.Work) > 0:
-						t.Fatalf("seed %d: the API server would not ask, but rule %s says %s: %s\n%s\nrequest: %s\n%s", seed, out.Results[0].Rule.Name,
+						t.Fatalf("seed %d: the API server would not ask, but rule %s known %s: %s\n%s\nrequest: %s\n%s", seed, out.Results[0].Rule.Name,
 							out.Results[0].Status, out.Results[0].Message, expression, r.text, strings.Join(texts, "---\n"))
 					default:
 						count.no++

@@ -100,12 +100,12 @@ func TestDerivedCondition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hooks := webhooksOf(validatingOf(got, ResourceValidating))
+			webhooks := webhooksOf(validatingOf(got, ResourceValidating))
 			if c.mutating {
-				hooks = webhooksOf(mutatingOf(got, ResourceMutating))
+				webhooks = webhooksOf(mutatingOf(got, ResourceMutating))
 			}
 			expression := ""
-			for _, m := range conditionsOf(hooks[0]) {
+			for _, m := range conditionsOf(webhooks[0]) {
 				if m.Name == DerivedCondition {
 					expression = m.Expression
 				}
@@ -115,7 +115,7 @@ func TestDerivedCondition(t *testing.T) {
 			}
 			input.Options.Derive = false
 			got, _, _, _ = Desired(input)
-			if hooks := webhooksOf(validatingOf(got, ResourceValidating)); len(hooks) > 0 && len(conditionsOf(hooks[0])) > 0 {
+			if webhooks := webhooksOf(validatingOf(got, ResourceValidating)); len(webhooks) > 0 && len(conditionsOf(webhooks[0])) > 0 {
 				t.Error("there is a condition, although it is switched off")
 			}
 		})
@@ -177,7 +177,7 @@ func BenchmarkCondition(b *testing.B) {
 	for _, c := range []struct{ name, expression string }{
 		{"operations", `request.operation in ["CONNECT", "CREATE", "UPDATE"]`},
 		{"labels", labelsPrelude + `("app" in labels && labels["app"] == "web"))`},
-		{"reserved", (&named{}).condition()},
+		{"reserved", (&namedResources{}).condition()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			m := matcherOf(DerivedCondition, c.expression)

@@ -12,6 +12,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
@@ -76,6 +77,8 @@ type Options struct {
 	Path func(plain string) string
 	// Protects: the resource webhooks deny requests that change our objects (--protectManagedResources).
 	Protects bool
+	// Approvals: changes of the status of exceptions are reviewed, too, since it has their approval (--exceptionApproval).
+	Approvals bool
 }
 
 // Input is everything on which the configurations depend.
@@ -114,10 +117,10 @@ type Configurations struct {
 // webhookKey identifies a webhook by its name and the name of its configuration.
 type webhookKey struct{ configuration, webhook string }
 
-// note records the policies of a configuration's webhooks.
-func (c *Configurations) note(configuration string, hooks []webhook) {
-	for i := range hooks {
-		c.serves[webhookKey{configuration, hooks[i].Name}] = hooks[i].programs
+// record keeps the policies of a configuration's webhooks.
+func (c *Configurations) record(configuration string, webhooks []webhook) {
+	for i := range webhooks {
+		c.serves[webhookKey{configuration, webhooks[i].Name}] = webhooks[i].programs
 	}
 }
 
@@ -140,24 +143,24 @@ func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
 // Desired computes the configurations. unknown is the number of kind selectors that select nothing that the API server serves. These are
 // left out, and their policies are ready. An error means that discovery failed completely; then the stored configurations must stay.
 func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err error) {
-	b := &builder{Input: in, ready: Readiness{}, mut: side{mutating: true}}
+	b := &builder{Input: in, ready: Readiness{}, mut: phase{mutating: true}}
 	for _, p := range in.Programs {
 		b.ready[ProgramKey(p)] = nil
-		if in.Options.Static && p.Settings.Admission && unasked(p) {
-			b.ready[ProgramKey(p)] = errUnasked
+		if in.Options.Static && p.Settings.Admission && withoutStatic(p) {
+			b.ready[ProgramKey(p)] = errNoStatic
 		}
 		if !p.Settings.Admission || in.Options.Static {
 			continue
 		}
 		for i := range p.Webhooks {
-			b.contribute(p, &p.Webhooks[i])
+			b.addPolicy(p, &p.Webhooks[i])
 		}
 	}
 	if b.err != nil {
 		return Configurations{}, nil, 0, b.err
 	}
 	if in.Options.Static {
-		b.everything()
+		b.addAll()
 	}
 	out := Configurations{
 		path: in.Options.Path, serves: map[webhookKey][]*policy.Program{},
@@ -173,23 +176,23 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 	out.Validating = append(out.Validating, b.validating(GlobalContextValidating, b.globalContextValidating()))
 	validating, mutating := b.resource(&b.val), b.resource(&b.mut)
 	for _, name := range slices.Sorted(maps.Keys(validating)) {
-		for i, part := range parts(validating[name]) {
+		for i, part := range splitBySize(validating[name]) {
 			c := b.validating(partName(name, i), part)
-			b.mark(&c.ObjectMeta)
-			out.note(c.Name, part)
+			b.annotateStatic(&c.ObjectMeta)
+			out.record(c.Name, part)
 			out.Validating = append(out.Validating, c)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(mutating)) {
-		for i, part := range parts(mutating[name]) {
+		for i, part := range splitBySize(mutating[name]) {
 			c := b.mutating(partName(name, i), part)
-			b.mark(&c.ObjectMeta)
-			out.note(c.Name, part)
+			b.annotateStatic(&c.ObjectMeta)
+			out.record(c.Name, part)
 			out.Mutating = append(out.Mutating, c)
 		}
 	}
-	for _, s := range []*side{&b.val, &b.mut} {
-		for _, h := range s.hooks {
+	for _, s := range []*phase{&b.val, &b.mut} {
+		for _, h := range s.drafts {
 			if h.unconfined {
 				out.Unconfined = append(out.Unconfined, h.name)
 			}
@@ -204,85 +207,85 @@ type builder struct {
 	ready    Readiness
 	unknown  int
 	err      error
-	val, mut side
-	rooms    map[string]room // by namespace
+	val, mut phase
+	used     map[string]quota // by namespace
 }
 
-// side collects the resource webhooks of one configuration.
-type side struct {
+// phase collects the resource webhooks of one configuration.
+type phase struct {
 	mutating bool
-	hooks    map[string]*hook // by path
-	groups   map[groupKey]*group
+	drafts   map[string]*draft // by path
+	groups   map[groupKey]*selectorGroup
 }
 
-func (b *builder) side(mutating bool) *side {
+func (b *builder) phase(mutating bool) *phase {
 	if mutating {
 		return &b.mut
 	}
 	return &b.val
 }
 
-// hook is a webhook under construction. Its name and path are derived from its key.
-type hook struct {
-	name, path    string
-	failurePolicy policy.FailurePolicy
-	timeout       int32
-	conditions    []policy.MatchCondition
-	fine          bool   // the webhook of one policy
-	authored      bool   // the policy has match conditions, which replace those of the ConfigMap
-	namespace     string // the namespace of the one policy; empty for shared webhooks and cluster-wide policies
-	share                // the resources of cluster-wide policies, or of the one policy
-	// spaces holds the resources of namespaced policies in a shared webhook, by namespace.
-	spaces map[string]*share
+// draft is a webhook under construction. Its name and path are derived from its key.
+type draft struct {
+	name, path     string
+	failurePolicy  policy.FailurePolicy
+	timeout        int32
+	conditions     []policy.MatchCondition
+	fine           bool   // the webhook of one policy
+	authored       bool   // the policy has match conditions, which replace those of the ConfigMap
+	namespace      string // the namespace of the one policy; empty for shared webhooks and cluster-wide policies
+	policyCoverage        // the resources of cluster-wide policies, or of the one policy
+	// namespaces holds the resources of namespaced policies in a shared webhook, by namespace.
+	namespaces map[string]*policyCoverage
 	// unconfined: a condition cannot hold the names of all namespaces (Configurations.Unconfined).
 	unconfined bool
 	programs   []*policy.Program
 }
 
-// share holds the resources that a part of a webhook's policies match.
-type share struct {
-	rules      ruleSet
+// policyCoverage holds the resources that a part of a webhook's policies match.
+type policyCoverage struct {
+	rules      coverage.Set
 	wild       bool // a wildcard adds kinds that no policy names
-	named      named
-	incomplete bool       // some kinds could not be looked up
-	resize     operations // the operations on pods/resize, for policies on Pods
+	named      namedResources
+	incomplete bool                // some kinds could not be looked up
+	resize     coverage.Operations // the operations on pods/resize, for policies on Pods
 	derived    derivation
 
 	// These three fields are described in versions.go.
-	siblings siblings           // of the resources that cluster-wide policies name
-	apart    ruleSet            // wildcards that would change the versions of other policies
-	exact    map[string]ruleSet // resources that namespaced policies name with a version, by policy key
+	versions  coverage.Versions       // of the resources that cluster-wide policies name
+	wildcards coverage.Set            // wildcards that would change the versions of other policies
+	exact     map[string]coverage.Set // resources that namespaced policies name with a version, by policy key
 }
 
-func newShare(s *side) *share {
-	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.mutating}, siblings: siblings{}, apart: ruleSet{}, exact: map[string]ruleSet{}}
+func newCoverage(s *phase) *policyCoverage {
+	return &policyCoverage{rules: coverage.Set{}, resize: coverage.Operations{}, derived: derivation{mutating: s.mutating}, versions: coverage.Versions{}, wildcards: coverage.Set{}, exact: map[string]coverage.Set{}}
 }
 
-// shareOf returns the share to which the Program adds resources.
-func (h *hook) shareOf(s *side, p *policy.Program) *share {
+// coverageOf returns the coverage to which the Program adds resources.
+func (h *draft) coverageOf(s *phase, p *policy.Program) *policyCoverage {
 	if h.fine || p.Namespace == "" {
-		return &h.share
+		return &h.policyCoverage
 	}
-	if h.spaces == nil {
-		h.spaces = map[string]*share{}
+	if h.namespaces == nil {
+		h.namespaces = map[string]*policyCoverage{}
 	}
-	if h.spaces[p.Namespace] == nil {
-		h.spaces[p.Namespace] = newShare(s)
-		h.spaces[p.Namespace].derived.space = true
+	if h.namespaces[p.Namespace] == nil {
+		h.namespaces[p.Namespace] = newCoverage(s)
+		h.namespaces[p.Namespace].derived.oneNamespace = true
 	}
-	return h.spaces[p.Namespace]
+	return h.namespaces[p.Namespace]
 }
 
-// contribute adds the resources of a Program to its webhook. A generate rule also adds the kinds that it generates.
-func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
-	to := b.side(w.Mutating)
+// addPolicy adds the resources of a Program to its webhook. A generate rule also adds the kinds that it generates.
+func (b *builder) addPolicy(p *policy.Program, w *policy.Webhook) {
+	to := b.phase(w.Mutating)
 	if w.Selection != nil {
-		if err := b.join(to, p, w); err != nil {
+		if err := b.addToGroup(to, p, w); err != nil {
 			b.ready[ProgramKey(p)] = err
 		}
 		return
 	}
-	if err := b.take(p, w, w.Own != ""); err != nil {
+	if err := b.charge(p, w, w.Own != ""); err != nil {
 		b.ready[ProgramKey(p)] = LeftOut{err}
 		return
 	}
@@ -290,13 +293,13 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 		b.ready[ProgramKey(p)] = LeftOut{fmt.Errorf("the webhook of the policy cannot be written: a match condition: %w", err)}
 		return
 	}
-	defaults := operations{}
+	defaults := coverage.Operations{}
 	for _, o := range w.Operations {
 		defaults[o] = true
 	}
-	h := to.hook(p.Settings.FailurePolicy, w.Endpoint, p, w, b.Options.TimeoutSeconds)
+	h := to.draft(p.Settings.FailurePolicy, w.Endpoint, p, w, b.Options.TimeoutSeconds)
 	h.programs = append(h.programs, p)
-	s := h.shareOf(to, p)
+	s := h.coverageOf(to, p)
 	for _, r := range p.Rules {
 		generates := r.Stage.Has(policy.StageGenerate)
 		if !generates && !r.Stage.Has(w.Brings) {
@@ -305,7 +308,7 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 		s.derived.add(r)
 		ops := defaults
 		if generates {
-			ops = allOperations
+			ops = coverage.All()
 		}
 		unknown, err := s.add(p, r, ops, b.Resources)
 		if err == nil && generates {
@@ -330,9 +333,9 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 	h.timeout = max(h.timeout, p.Settings.TimeoutSeconds)
 }
 
-// hook returns the webhook of the endpoint that serves the Program: the shared one of its failurePolicy, or the Program's own.
+// draft returns the webhook of the endpoint that serves the Program: the shared one of its failurePolicy, or the Program's own.
 // Without a Program it returns the shared one.
-func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Program, w *policy.Webhook, timeout int32) *hook {
+func (s *phase) draft(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Program, w *policy.Webhook, timeout int32) *draft {
 	mode := strings.ToLower(fp.String())
 	name, path := at.Name+"-"+mode, at.Path+"/"+mode
 	fine := w != nil && w.Own != ""
@@ -340,9 +343,9 @@ func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Prog
 		name += "-finegrained-" + strings.ReplaceAll(p.Key(), "/", "-")
 		path += "/finegrained/" + p.Key()
 	}
-	h := s.hooks[path]
+	h := s.drafts[path]
 	if h == nil {
-		h = &hook{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, share: *newShare(s)}
+		h = &draft{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, policyCoverage: *newCoverage(s)}
 		if fine {
 			h.namespace, h.authored = p.Namespace, w.Own == policy.OwnConditions
 			h.conditions = w.Conditions
@@ -350,10 +353,10 @@ func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Prog
 				h.conditions = compiling(h.conditions)
 			}
 		}
-		if s.hooks == nil {
-			s.hooks = map[string]*hook{}
+		if s.drafts == nil {
+			s.drafts = map[string]*draft{}
 		}
-		s.hooks[path] = h
+		s.drafts[path] = h
 	}
 	return h
 }
@@ -361,34 +364,34 @@ func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Prog
 // staticAnnotation marks resource configurations that cover all resources, and that we do not update after their creation.
 const staticAnnotation = names.Domain + "static"
 
-// everything adds the webhooks for all requests, one for each failurePolicy.
-func (b *builder) everything() {
+// addAll adds the webhooks for all requests, one for each failurePolicy.
+func (b *builder) addAll() {
 	for _, at := range b.Families.Endpoints() {
 		if at.ByName {
 			continue // the paths of this endpoint would have to name the policies
 		}
-		s, ops := b.side(at.Mutating), allOperations
+		s, ops := b.phase(at.Mutating), coverage.All()
 		if at.Mutating {
-			ops = writeOperations
+			ops = coverage.OperationsOf(policy.Create, policy.Update)
 		}
 		for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
-			h := s.hook(fp, &at, nil, nil, b.Options.TimeoutSeconds)
+			h := s.draft(fp, &at, nil, nil, b.Options.TimeoutSeconds)
 			h.wild, h.derived.gaveUp = true, true
-			h.rules.put(place{group: "*", version: "*", resource: "*", sub: "*", scope: string(admissionv1.AllScopes)}, ops)
+			h.rules.Add(ops, coverage.Resource{Group: "*", Version: "*", Name: "*", Subresource: "*", Scope: admissionv1.AllScopes})
 		}
 	}
 }
 
-// errUnasked means that no static webhook serves a policy.
-var errUnasked = errors.New("the paths of its webhooks name the policy, and the webhooks do not follow the policies (--autoUpdateWebhooks=false)")
+// errNoStatic means that no static webhook serves a policy.
+var errNoStatic = errors.New("the paths of its webhooks name the policy, and the webhooks do not follow the policies (--autoUpdateWebhooks=false)")
 
-// unasked reports whether no static webhook serves the policy, although it needs webhooks.
-func unasked(p *policy.Program) bool {
+// withoutStatic reports whether no static webhook serves the policy, although it needs webhooks.
+func withoutStatic(p *policy.Program) bool {
 	return len(p.Webhooks) > 0 && !slices.ContainsFunc(p.Webhooks, func(w policy.Webhook) bool { return !w.ByName })
 }
 
-// mark sets the annotation of static resource configurations.
-func (b *builder) mark(meta *metav1.ObjectMeta) {
+// annotateStatic sets the annotation of static resource configurations.
+func (b *builder) annotateStatic(meta *metav1.ObjectMeta) {
 	if b.Options.Static {
 		meta.Annotations[staticAnnotation] = "true"
 	}

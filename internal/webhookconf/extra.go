@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientdiscovery "k8s.io/client-go/discovery"
 
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
@@ -17,7 +18,7 @@ import (
 // with Kyverno's names cannot cover. They use the same paths, and the API server never calls both for one request.
 
 // namespaces is the resource of Namespaces.
-var namespaces = place{group: "", version: "v1", resource: "namespaces", scope: string(admissionv1.AllScopes)}
+var namespaces = coverage.Resource{Group: "", Version: "v1", Name: "namespaces", Scope: admissionv1.AllScopes}
 
 // NamelessCondition is the name of the match condition that selects Namespaces whose name label differs from their name.
 const NamelessCondition = names.Domain + "nameless-namespaces"
@@ -26,20 +27,20 @@ const NamelessCondition = names.Domain + "nameless-namespaces"
 // created, its name label may have any value that its author sets. The API server sets name and label before validation, so only mutating
 // webhooks are affected. The webhook is called if the API server does not call the other webhook because of the label, although the name of
 // the request (or its absence) does not exclude the Namespace.
-func (b *builder) nameless(s *side, h *hook) []webhook {
+func (b *builder) nameless(s *phase, h *draft) []webhook {
 	w := b.resourceWebhook(s, h)
 	labels, names, rest := onName(w.NamespaceSelector)
-	if !h.rules.asks(namespaces)[policy.Create] || len(labels) == 0 {
+	if !h.rules.On(namespaces)[policy.Create] || len(labels) == 0 {
 		return nil
 	}
 	w.Name, w.NamespaceSelector = "namespaces."+h.name, rest
-	rules := ruleSet{}
-	rules.put(namespaces, operations{policy.Create: true})
-	w.Rules = rules.rules()
+	rules := coverage.Set{}
+	rules.Add(coverage.Operations{policy.Create: true}, namespaces)
+	w.Rules = rules.Rules()
 	mine := "[object].map(o, " + labelsOf + ").exists(labels, !(" + strings.Join(labels, " && ") + "))"
 	names = append(names, "!(has(request.name) && "+isIn("request.name", []string{metav1.NamespaceSystem, b.Options.Namespace})+")")
 	w.MatchConditions = withCondition(b.ownConditions(h), NamelessCondition, strings.Join(append(names, mine), " && "))
-	w.MatchConditions = b.withDerived(w.MatchConditions, h, operations{policy.Create: true})
+	w.MatchConditions = b.withDerived(w.MatchConditions, h, coverage.Operations{policy.Create: true})
 	return []webhook{w}
 }
 
@@ -79,13 +80,13 @@ func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.Lab
 }
 
 // podResize is the subresource that changes the resources of a running Pod. The object of the request is the Pod.
-var podResize = place{group: "", version: "v1", resource: "pods", sub: "resize", scope: string(admissionv1.NamespacedScope)}
+var podResize = coverage.Resource{Group: "", Version: "v1", Name: "pods", Subresource: "resize", Scope: admissionv1.NamespacedScope}
 
 // isPod reports whether a selector is the kind Pod. It also covers the subresources resize and ephemeralcontainers.
 func isPod(t policy.Target) bool { return t.Kind == "Pod" && t.Subresource == "" }
 
 // addResize adds pods/resize for a selector of Pods, if the API server serves it.
-func addResize(to ruleSet, t policy.Target, ops operations, known discovery.Resources) error {
+func addResize(to coverage.Set, t policy.Target, ops coverage.Operations, known discovery.Resources) error {
 	if !isPod(t) || !ops[policy.Update] {
 		return nil
 	}
@@ -95,27 +96,27 @@ func addResize(to ruleSet, t policy.Target, ops operations, known discovery.Reso
 		return err // failures in other groups do not matter here
 	}
 	for _, r := range found {
-		if placeOf(r) == podResize {
-			to.put(podResize, operations{policy.Update: true}) // the API server serves no other operation
+		if coverage.Found(r) == podResize {
+			to.Add(coverage.OperationsOf(policy.Update), podResize) // the API server serves no other operation
 		}
 	}
 	return nil
 }
 
 // resizing returns the webhook for pods/resize, for requests that the rules in the configurations with Kyverno's names do not cover.
-func (b *builder) resizing(s *side, h *hook) []webhook {
+func (b *builder) resizing(s *phase, h *draft) []webhook {
 	const update = policy.Update
-	if h.rules.asks(podResize)[update] {
+	if h.rules.On(podResize)[update] {
 		return nil
 	}
 	asks := h.resize[update]
-	var wanted, given []space // the namespaces that need it in this webhook, and those that the other webhook covers
-	for namespace, s := range h.spaces {
+	var wanted, given []namespaceText // the namespaces that need it in this webhook, and those that the other webhook covers
+	for namespace, s := range h.namespaces {
 		switch {
-		case s.rules.asks(podResize)[update]:
-			given = append(given, space{namespace: namespace})
+		case s.rules.On(podResize)[update]:
+			given = append(given, namespaceText{namespace: namespace})
 		case s.resize[update]:
-			wanted = append(wanted, space{namespace: namespace})
+			wanted = append(wanted, namespaceText{namespace: namespace})
 		}
 	}
 	if !asks && len(wanted) == 0 {
@@ -123,9 +124,9 @@ func (b *builder) resizing(s *side, h *hook) []webhook {
 	}
 	w := b.resourceWebhook(s, h)
 	w.Name = "resize." + h.name
-	rules := ruleSet{}
-	rules.put(podResize, operations{update: true})
-	w.Rules = rules.rules()
+	rules := coverage.Set{}
+	rules.Add(coverage.Operations{update: true}, podResize)
+	w.Rules = rules.Rules()
 	w.MatchConditions = b.ownConditions(h)
 	switch {
 	case !asks:
@@ -133,6 +134,6 @@ func (b *builder) resizing(s *side, h *hook) []webhook {
 	case len(given) > 0:
 		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, "!("+h.confine(given)+")")
 	}
-	w.MatchConditions = b.withDerived(w.MatchConditions, h, operations{update: true})
+	w.MatchConditions = b.withDerived(w.MatchConditions, h, coverage.Operations{update: true})
 	return []webhook{w}
 }

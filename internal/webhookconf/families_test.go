@@ -75,7 +75,7 @@ func TestFamilies(t *testing.T) {
 // shown returns the text of the resource webhooks of the configurations.
 func shown(t *testing.T, c Configurations) string {
 	t.Helper()
-	var hooks []any
+	var webhooks []any
 	var all []anyWebhook
 	for _, name := range []string{ResourceValidating, NamespacedValidating, ExtraValidating} {
 		if v := validatingOf(c, name); v != nil {
@@ -90,12 +90,12 @@ func shown(t *testing.T, c Configurations) string {
 	for _, w := range all {
 		w.clientConfig().CABundle = nil
 		if w.validating != nil {
-			hooks = append(hooks, w.validating)
+			webhooks = append(webhooks, w.validating)
 		} else {
-			hooks = append(hooks, w.mutating)
+			webhooks = append(webhooks, w.mutating)
 		}
 	}
-	out, err := yaml.Marshal(hooks)
+	out, err := yaml.Marshal(webhooks)
 	if err != nil {
 		t.Fatal(err)
 	}

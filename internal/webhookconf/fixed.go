@@ -74,10 +74,10 @@ func (b *builder) clientConfig(path string) admissionv1.WebhookClientConfig {
 	return c
 }
 
-func (b *builder) validating(name string, hooks []webhook) *admissionv1.ValidatingWebhookConfiguration {
+func (b *builder) validating(name string, webhooks []webhook) *admissionv1.ValidatingWebhookConfiguration {
 	out := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
-	for i := range hooks {
-		h := &hooks[i]
+	for i := range webhooks {
+		h := &webhooks[i]
 		out.Webhooks = append(out.Webhooks, admissionv1.ValidatingWebhook{
 			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: h.matchPolicy(),
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,
@@ -87,10 +87,10 @@ func (b *builder) validating(name string, hooks []webhook) *admissionv1.Validati
 	return out
 }
 
-func (b *builder) mutating(name string, hooks []webhook) *admissionv1.MutatingWebhookConfiguration {
+func (b *builder) mutating(name string, webhooks []webhook) *admissionv1.MutatingWebhookConfiguration {
 	out := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
-	for i := range hooks {
-		h := &hooks[i]
+	for i := range webhooks {
+		h := &webhooks[i]
 		out.Webhooks = append(out.Webhooks, admissionv1.MutatingWebhook{
 			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: h.matchPolicy(),
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,
@@ -147,7 +147,11 @@ func (b *builder) policyValidating() []webhook {
 // exceptionValidating returns the webhook that reviews a kind of exceptions. Its rule names every version that was ever served, and the
 // API server converts requests for other versions, so that no version bypasses the review.
 func (b *builder) exceptionValidating(x *family.Exceptions) []webhook {
-	return b.review(x.Path, rule(x.Group, x.Reviewed, writes, x.Resource))
+	resources := []string{x.Resource}
+	if b.Options.Approvals {
+		resources = append(resources, x.Resource+"/status")
+	}
+	return b.review(x.Path, rule(x.Group, x.Reviewed, writes, resources...))
 }
 
 // globalContextValidating returns the webhook that reviews global context entries, in every version.

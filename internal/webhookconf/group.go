@@ -16,28 +16,29 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // Policies that select resources with the fields of a webhook (policy.WebhookSelection) are grouped by their selectors. The webhook of a
 // group has the rules that its policies contain, and its path names the policies. A policy with its own webhook forms a separate group.
 
-// group is such a webhook under construction.
-type group struct {
+// selectorGroup is such a webhook under construction.
+type selectorGroup struct {
 	at                                *policy.Endpoint
 	failurePolicy                     policy.FailurePolicy
 	namespaceSelector, objectSelector *metav1.LabelSelector
-	members                           []member
+	members                           []groupedPolicy
 
-	own        *policy.Webhook // the webhook of the one policy; nil for a share
+	own        *policy.Webhook // the webhook of the one policy; nil for a shared webhook
 	namespaced bool            // the policies are namespaced
 	key        string          // the key of the one policy
 	selectors  string          // the hash of both selectors
 	extra      bool            // the webhook is in our own configuration
 }
 
-// member is a policy of a group: its name and its webhook rules.
-type member struct {
+// groupedPolicy is a policy of a group: its name and its webhook rules.
+type groupedPolicy struct {
 	name    string
 	rules   []admissionv1.RuleWithOperations
 	program *policy.Program
@@ -52,9 +53,9 @@ type groupKey struct {
 	extra         bool
 }
 
-// join adds the rules of a policy to its group. An error is the reason why the API server would reject the webhook. Then join adds nothing,
+// addToGroup adds the rules of a policy to its group. An error is the reason why the API server would reject the webhook. Then addToGroup adds nothing,
 // since the rejection would affect the other webhooks, too.
-func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
+func (b *builder) addToGroup(to *phase, p *policy.Program, w *policy.Webhook) error {
 	sel := w.Selection
 	for name, s := range map[string]*metav1.LabelSelector{"namespaceSelector": sel.NamespaceSelector, "objectSelector": sel.ObjectSelector} {
 		if errs := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, field.NewPath(name)); len(errs) > 0 {
@@ -63,34 +64,34 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	}
 	var rules []admissionv1.RuleWithOperations
 	for _, r := range sel.Rules {
-		if r, some := normal(r); some {
+		if r, some := normalize(r); some {
 			rules = append(rules, r)
 		}
 	}
 	if len(rules) == 0 {
 		return errors.New("the policy matches no request: no rule names a group, a version, a resource and an operation")
 	}
-	g := &group{
+	g := &selectorGroup{
 		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy, namespaced: p.Namespace != "", extra: w.Extra,
-		namespaceSelector: b.namespacesOf(p, sel), objectSelector: both(sel.ObjectSelector, b.Settings.Webhook.ObjectSelector),
+		namespaceSelector: b.namespacesOf(p, sel), objectSelector: intersect(sel.ObjectSelector, b.Settings.Webhook.ObjectSelector),
 	}
 	g.selectors = hashOf(g.namespaceSelector, g.objectSelector)
 	key := groupKey{w.Endpoint, g.failurePolicy, g.selectors, "", w.Extra}
 	if w.Own != "" {
 		g.own, g.key, key.own = w, p.Key(), p.Key()
 	}
-	if err := b.take(p, w, to.groups[key] == nil); err != nil {
+	if err := b.charge(p, w, to.groups[key] == nil); err != nil {
 		return LeftOut{err}
 	}
 	if to.groups == nil {
-		to.groups = map[groupKey]*group{}
+		to.groups = map[groupKey]*selectorGroup{}
 	}
 	if have := to.groups[key]; have != nil {
 		g = have
 	} else {
 		to.groups[key] = g
 	}
-	g.members = append(g.members, member{p.Name, rules, p})
+	g.members = append(g.members, groupedPolicy{p.Name, rules, p})
 	return nil
 }
 
@@ -103,11 +104,11 @@ func (b *builder) namespacesOf(p *policy.Program, sel *policy.WebhookSelection) 
 			{Key: namespaceName, Operator: metav1.LabelSelectorOpIn, Values: []string{p.Namespace}},
 		}}
 	}
-	return both(own, b.namespaceSelector())
+	return intersect(own, b.namespaceSelector())
 }
 
-// both returns a selector for the objects that both selectors select.
-func both(x, y *metav1.LabelSelector) *metav1.LabelSelector {
+// intersect returns a selector for the objects that both selectors select.
+func intersect(x, y *metav1.LabelSelector) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{}
 	for _, s := range []*metav1.LabelSelector{x, y} {
 		if s == nil {
@@ -137,8 +138,8 @@ func hashOf(selectors ...*metav1.LabelSelector) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// grouped returns the webhooks of the groups of a side: those in our own configuration, or the others.
-func (b *builder) grouped(s *side, extra bool) (out []webhook) {
+// grouped returns the webhooks of the groups of a phase: those in our own configuration, or the others.
+func (b *builder) grouped(s *phase, extra bool) (out []webhook) {
 	selectors := map[string]map[string]bool{} // the selectors of shared webhooks, by the name of the endpoint
 	for _, g := range s.groups {
 		if g.own != nil || g.extra != extra {
@@ -156,12 +157,12 @@ func (b *builder) grouped(s *side, extra bool) (out []webhook) {
 		}
 		all := g.members
 		if key.extra = false; extra && s.groups[key] != nil {
-			all = s.groups[key].unasked(all)
+			all = s.groups[key].notAsked(all)
 		}
 		if len(all) == 0 {
 			continue
 		}
-		for i, members := range divided(all) {
+		for i, members := range split(all) {
 			w := b.groupWebhook(g, members, i, len(selectors[g.at.Name]) > 1)
 			names[w.Name]++
 			out = append(out, w)
@@ -178,11 +179,11 @@ func (b *builder) grouped(s *side, extra bool) (out []webhook) {
 	return out
 }
 
-// unasked returns policies about subresources of Pods without those about which the webhooks of the group already ask them: the path of a
+// notAsked returns policies about subresources of Pods without those about which the webhooks of the group already ask them: the path of a
 // webhook names all policies of its part, so a rule of one policy sends requests to the others, too.
-func (g *group) unasked(policies []member) (out []member) {
+func (g *selectorGroup) notAsked(policies []groupedPolicy) (out []groupedPolicy) {
 	parts := map[string]map[string]bool{} // by policy: the resources of which its part gets all updates
-	for _, part := range divided(g.members) {
+	for _, part := range split(g.members) {
 		asked := map[string]bool{}
 		for _, m := range part {
 			for _, r := range m.rules {
@@ -224,7 +225,7 @@ func hasAny[T comparable](l []T, of ...T) bool {
 
 // groupWebhook returns the webhook for a part of a group. Its name differs from the names of the other parts and, if several is set, from
 // those of other groups.
-func (b *builder) groupWebhook(g *group, members []member, part int, several bool) webhook {
+func (b *builder) groupWebhook(g *selectorGroup, members []groupedPolicy, part int, several bool) webhook {
 	var names []string
 	var rules []admissionv1.RuleWithOperations
 	var programs []*policy.Program
@@ -257,19 +258,19 @@ func (b *builder) groupWebhook(g *group, members []member, part int, several boo
 	w.NamespaceSelector, w.ObjectSelector = g.namespaceSelector, g.objectSelector
 	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
 	w.TimeoutSeconds = ReviewTimeoutSeconds // independent of --webhookTimeout
-	w.Rules = distinct(rules)
+	w.Rules = uniqueRules(rules)
 	if g.own != nil {
 		w.exact = g.own.Selection.Exact
 		if t := g.own.Selection.TimeoutSeconds; t > 0 {
 			w.TimeoutSeconds = min(t, MaxTimeoutSeconds)
 		}
 		for _, c := range g.own.Conditions {
-			if takes(w.MatchConditions, c.Name) && b.Conditions.Check(c.Expression) == nil { // Ephor evaluates the others
+			if hasRoomFor(w.MatchConditions, c.Name) && b.Conditions.Check(c.Expression) == nil { // Ephor evaluates the others
 				w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
 			}
 		}
 	}
-	if b.Options.ExcludeBootstrap && g.failurePolicy == policy.Fail && takes(w.MatchConditions, bootstrapCondition) {
+	if b.Options.ExcludeBootstrap && g.failurePolicy == policy.Fail && hasRoomFor(w.MatchConditions, bootstrapCondition) {
 		w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: bootstrapCondition, Expression: bootstrapExpression})
 	}
 	if n, wild := namedIn(w.Rules); wild {
@@ -285,7 +286,7 @@ func holdsReserved(group string) bool {
 }
 
 // namedIn returns the resources that rules name. wild reports whether the rules may also cover reserved resources that they do not name.
-func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
+func namedIn(rules []admissionv1.RuleWithOperations) (n namedResources, wild bool) {
 	for _, r := range rules {
 		for _, text := range r.Resources {
 			resource, sub, _ := strings.Cut(text, "/")
@@ -298,11 +299,11 @@ func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 			}
 			for _, g := range r.APIGroups {
 				if g != "*" {
-					n.add(place{group: g, resource: resource, sub: sub})
+					n.add(coverage.Resource{Group: g, Name: resource, Subresource: sub})
 					continue
 				}
 				for i := range ReservedResources {
-					n.add(place{group: ReservedResources[i].Group, resource: resource, sub: sub})
+					n.add(coverage.Resource{Group: ReservedResources[i].Group, Name: resource, Subresource: sub})
 				}
 			}
 		}
@@ -310,17 +311,17 @@ func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	return n, wild
 }
 
-// normal returns a rule with sorted lists, without entries that another entry of the list covers and without unknown operations, since the
+// normalize returns a rule with sorted lists, without entries that another entry of the list covers and without unknown operations, since the
 // API server rejects such lists. some is false for a rule that covers no request, or that has an unknown scope.
-func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations, some bool) {
+func normalize(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations, some bool) {
 	out := *r.DeepCopy()
-	out.Operations = list(slices.DeleteFunc(out.Operations, func(o admissionv1.OperationType) bool { return !isOperation(o) }))
-	out.APIGroups = list(out.APIGroups)
-	out.APIVersions = list(slices.DeleteFunc(out.APIVersions, func(v string) bool { return v == "" }))
+	out.Operations = sortedUnique(slices.DeleteFunc(out.Operations, func(o admissionv1.OperationType) bool { return !isOperation(o) }))
+	out.APIGroups = sortedUnique(out.APIGroups)
+	out.APIVersions = sortedUnique(slices.DeleteFunc(out.APIVersions, func(v string) bool { return v == "" }))
 	out.Resources = slices.DeleteFunc(out.Resources, func(n string) bool { return n == "" })
 	slices.Sort(out.Resources)
 	out.Resources = slices.Compact(out.Resources)
-	out.Resources = uncovered(out.Resources)
+	out.Resources = withoutCovered(out.Resources)
 	switch {
 	case out.Scope == nil:
 		scope := admissionv1.AllScopes
@@ -333,11 +334,11 @@ func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations,
 
 // isOperation reports whether requests can have the operation.
 func isOperation(o admissionv1.OperationType) bool {
-	return o == admissionv1.OperationAll || allOperations[policy.Operation(o)]
+	return o == admissionv1.OperationAll || coverage.Known(policy.Operation(o))
 }
 
-// list returns a sorted list without duplicates. `*` replaces all other entries.
-func list[T ~string](l []T) []T {
+// sortedUnique returns a sorted list without duplicates. `*` replaces all other entries.
+func sortedUnique[T ~string](l []T) []T {
 	if slices.Contains(l, "*") {
 		return []T{"*"}
 	}
@@ -345,9 +346,9 @@ func list[T ~string](l []T) []T {
 	return slices.Compact(l)
 }
 
-// uncovered returns the names of a rule's resources that no other name covers: */* covers everything, * all main resources, pods/* the
+// withoutCovered returns the names of a rule's resources that no other name covers: */* covers everything, * all main resources, pods/* the
 // subresources of pods, and */scale the subresource scale of all resources.
-func uncovered(names []string) []string {
+func withoutCovered(names []string) []string {
 	all := make(map[string]bool, len(names))
 	for _, n := range names {
 		all[n] = true
@@ -362,9 +363,9 @@ func uncovered(names []string) []string {
 	})
 }
 
-// distinct returns the rules in canonical order without duplicates.
-func distinct(rules []admissionv1.RuleWithOperations) []admissionv1.RuleWithOperations {
+// uniqueRules returns the rules in canonical order without duplicates.
+func uniqueRules(rules []admissionv1.RuleWithOperations) []admissionv1.RuleWithOperations {
 	rules = slices.Clone(rules)
-	slices.SortFunc(rules, compareRules)
-	return slices.CompactFunc(rules, func(a, b admissionv1.RuleWithOperations) bool { return compareRules(a, b) == 0 })
+	slices.SortFunc(rules, coverage.CompareRules)
+	return slices.CompactFunc(rules, func(a, b admissionv1.RuleWithOperations) bool { return coverage.CompareRules(a, b) == 0 })
 }

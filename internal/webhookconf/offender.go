@@ -143,7 +143,7 @@ func (o *Offenders) search(ctx context.Context, in Input, want Configurations, r
 	if err == nil && len(named) > 0 && ok && single {
 		// The API server rejected webhooks of single policies.
 		for _, p := range named {
-			o.blame(p, words(r.answer, func(i int) bool { return slices.Contains(serving(want, r, i), p) }))
+			o.leaveOut(p, words(r.answer, func(i int) bool { return slices.Contains(serving(want, r, i), p) }))
 		}
 		return true, nil
 	}
@@ -174,7 +174,7 @@ func (o *Offenders) search(ctx context.Context, in Input, want Configurations, r
 			high, answer = middle, rejected
 		}
 	}
-	o.blame(named[high-1], words(answer, func(int) bool { return true })) // the others in the configuration are accepted
+	o.leaveOut(named[high-1], words(answer, func(int) bool { return true })) // the others in the configuration are accepted
 	return true, nil
 }
 
@@ -240,7 +240,7 @@ func (o *Offenders) accepts(ctx context.Context, in Input, r rejection, without 
 		list = append(list, without)
 	}
 	for _, c := range list {
-		if !o.take() {
+		if !o.useDryRun() {
 			return false, metav1.Status{}, errSpent
 		}
 		err := o.Reconciler.try(ctx, c)
@@ -267,8 +267,8 @@ func baseName(name string) string {
 	return strings.TrimSuffix(strings.TrimRight(name, "0123456789"), "-")
 }
 
-// take reports whether a dry run is left, and uses it.
-func (o *Offenders) take() bool {
+// useDryRun reports whether a dry run is left, and uses it.
+func (o *Offenders) useDryRun() bool {
 	now := o.Now()
 	o.tries = slices.DeleteFunc(o.tries, func(at time.Time) bool { return now.Sub(at) >= tryPeriod })
 	if len(o.tries) >= maxTries {
@@ -278,8 +278,8 @@ func (o *Offenders) take() bool {
 	return true
 }
 
-// blame records that the API server rejects the webhooks of a policy, with its words.
-func (o *Offenders) blame(p *policy.Program, words string) {
+// leaveOut records that the API server rejects the webhooks of a policy, with its words.
+func (o *Offenders) leaveOut(p *policy.Program, words string) {
 	if o.blamed == nil {
 		o.blamed = map[string][]time.Time{}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/names"
 )
@@ -83,12 +84,12 @@ var ownObjects = struct{ roles, groups []string }{
 }
 
 // covers reports whether the entry covers the resource.
-func (r *Reserved) covers(p place) bool {
-	return p.group == r.Group && (r.Resource == "*" || p.resource == r.Resource) && (r.Subresource == "" || p.sub == r.Subresource)
+func (r *Reserved) covers(p coverage.Resource) bool {
+	return p.Group == r.Group && (r.Resource == "*" || p.Name == r.Resource) && (r.Subresource == "" || p.Subresource == r.Subresource)
 }
 
 // reservedFor returns the entry for a resource, or nil if it is not reserved.
-func reservedFor(p place) *Reserved {
+func reservedFor(p coverage.Resource) *Reserved {
 	for i := range ReservedResources {
 		if ReservedResources[i].covers(p) {
 			return &ReservedResources[i]
@@ -97,27 +98,29 @@ func reservedFor(p place) *Reserved {
 	return nil
 }
 
-// named holds the resources that policies name, and the subresources that they name for all kinds.
-type named struct {
-	places       map[place]bool // only group, resource and sub are set
+// namedResources holds the resources that policies name, and the subresources that they name for all kinds.
+type namedResources struct {
+	resources    map[coverage.Resource]bool // only group, resource and sub are set
 	subresources map[string]bool
 }
 
-func (n *named) add(p place) {
-	if n.places == nil {
-		n.places = map[place]bool{}
+func (n *namedResources) add(p coverage.Resource) {
+	if n.resources == nil {
+		n.resources = map[coverage.Resource]bool{}
 	}
-	put := func(group, sub string) { n.places[place{group: group, resource: p.resource, sub: sub}] = true }
-	if p.group != "*" && p.sub != "*" {
-		put(p.group, p.sub)
+	put := func(group, sub string) {
+		n.resources[coverage.Resource{Group: group, Name: p.Name, Subresource: sub}] = true
+	}
+	if p.Group != "*" && p.Subresource != "*" {
+		put(p.Group, p.Subresource)
 		return
 	}
 	for _, r := range ReservedResources { // only these groups and subresources matter
-		group, subs := p.group, []string{p.sub}
+		group, subs := p.Group, []string{p.Subresource}
 		if group == "*" {
 			group = r.Group
 		}
-		if p.sub == "*" {
+		if p.Subresource == "*" {
 			subs = []string{"", r.Subresource}
 		}
 		for _, sub := range subs {
@@ -126,7 +129,7 @@ func (n *named) add(p place) {
 	}
 }
 
-func (n *named) addSubresource(sub string) {
+func (n *namedResources) addSubresource(sub string) {
 	if n.subresources == nil {
 		n.subresources = map[string]bool{}
 	}
@@ -135,7 +138,7 @@ func (n *named) addSubresource(sub string) {
 
 // condition returns an expression that is true for the requests for which a webhook with wildcards is called: requests for resources
 // that are not reserved, or that a policy of the webhook names.
-func (n *named) condition() string {
+func (n *namedResources) condition() string {
 	const field = "request.resource."
 	whole := map[string][]string{} // by group: resources that are excluded with all subresources
 	var groups, parts []string
@@ -145,10 +148,10 @@ func (n *named) condition() string {
 			continue
 		}
 		var resources, subs []string
-		for p := range n.places {
+		for p := range n.resources {
 			if r.covers(p) {
-				resources = append(resources, p.resource)
-				subs = append(subs, p.sub)
+				resources = append(resources, p.Name)
+				subs = append(subs, p.Subresource)
 			}
 		}
 		slices.Sort(resources)
@@ -184,11 +187,11 @@ func (n *named) condition() string {
 }
 
 // ownObjects returns the expressions for the objects of the installation, except for kinds that a policy names.
-func (n *named) ownObjects() (out []string) {
+func (n *namedResources) ownObjects() (out []string) {
 	const name = "has(request.name) && "
 	var roles []string
 	for _, resource := range []string{"clusterrolebindings", "clusterroles"} {
-		if !n.places[place{group: "rbac.authorization.k8s.io", resource: resource}] {
+		if !n.resources[coverage.Resource{Group: "rbac.authorization.k8s.io", Name: resource}] {
 			roles = append(roles, resource)
 		}
 	}
@@ -196,7 +199,7 @@ func (n *named) ownObjects() (out []string) {
 		out = append(out, `request.resource.group == "rbac.authorization.k8s.io" && `+isIn("request.resource.resource", roles)+
 			" && "+name+isIn("request.name", ownObjects.roles))
 	}
-	if !n.places[place{group: "apiextensions.k8s.io", resource: "customresourcedefinitions"}] {
+	if !n.resources[coverage.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}] {
 		ends := make([]string, len(ownObjects.groups))
 		for i, g := range ownObjects.groups {
 			ends[i] = "request.name.endsWith(" + quote(g) + ")"

@@ -13,18 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/policy"
 )
 
-// resource returns the resource webhooks of one side by configuration, each list sorted by name. It omits webhooks without rules, and our
+// resource returns the resource webhooks of one phase by configuration, each list sorted by name. It omits webhooks without rules, and our
 // own configuration if it is empty.
-func (b *builder) resource(s *side) map[string][]webhook {
+func (b *builder) resource(s *phase) map[string][]webhook {
 	shared, extra := []webhook{}, []webhook{}
-	for _, h := range s.hooks {
-		h.keepAll(b.Stored, configurationOf(s))
-		h.setApart()
+	for _, h := range s.drafts {
+		h.keepStored(b.Stored, configurationOf(s))
+		h.separateVersions()
 		w := b.resourceWebhook(s, h)
-		if w.Rules = h.all().rules(); len(w.Rules) > 0 {
+		if w.Rules = h.all().Rules(); len(w.Rules) > 0 {
 			w.MatchConditions = b.conditions(h)
 			shared = append(shared, w)
 		}
@@ -54,15 +55,15 @@ func (b *builder) resource(s *side) map[string][]webhook {
 	if len(namespaced) > 0 {
 		out[namespacedOf(s)] = namespaced
 	}
-	for _, hooks := range out {
-		distinguish(hooks)
-		slices.SortFunc(hooks, byName)
+	for _, webhooks := range out {
+		makeNamesUnique(webhooks)
+		slices.SortFunc(webhooks, byName)
 	}
 	return out
 }
 
 // resourceWebhook returns a resource webhook without its rules and conditions.
-func (b *builder) resourceWebhook(s *side, h *hook) webhook {
+func (b *builder) resourceWebhook(s *phase, h *draft) webhook {
 	w := b.webhook(h.name, h.path)
 	if h.failurePolicy == policy.Ignore {
 		w.FailurePolicy = admissionv1.Ignore
@@ -86,26 +87,26 @@ func (b *builder) resourceWebhook(s *side, h *hook) webhook {
 }
 
 // all returns the rules of the webhook for all its policies.
-func (h *hook) all() ruleSet {
-	sets := []ruleSet{h.rules}
-	for _, s := range h.spaces {
+func (h *draft) all() coverage.Set {
+	sets := []coverage.Set{h.rules}
+	for _, s := range h.namespaces {
 		sets = append(sets, s.rules)
 	}
-	return united(sets...)
+	return coverage.Union(sets...)
 }
 
 // maxName is the maximum length of the name of a webhook.
 const maxName = validation.DNS1123SubdomainMaxLength
 
-// distinguish changes the names of webhooks for which the API server would reject the whole configuration: names that are too long, and
+// makeNamesUnique changes the names of webhooks for which the API server would reject the whole configuration: names that are too long, and
 // names that two policies share (cluster-wide `a-b`, and `b` in namespace `a`).
-func distinguish(hooks []webhook) {
+func makeNamesUnique(webhooks []webhook) {
 	count := map[string]int{}
-	for _, w := range hooks {
+	for _, w := range webhooks {
 		count[w.Name]++
 	}
-	for i := range hooks {
-		w := &hooks[i]
+	for i := range webhooks {
+		w := &webhooks[i]
 		if count[w.Name] == 1 && len(w.Name) <= maxName {
 			continue
 		}
@@ -117,30 +118,30 @@ func distinguish(hooks []webhook) {
 
 func byName(x, y webhook) int { return strings.Compare(x.Name, y.Name) }
 
-func configurationOf(s *side) string {
+func configurationOf(s *phase) string {
 	if s.mutating {
 		return ResourceMutating
 	}
 	return ResourceValidating
 }
 
-func extraOf(s *side) string {
+func extraOf(s *phase) string {
 	if s.mutating {
 		return ExtraMutating
 	}
 	return ExtraValidating
 }
 
-func namespacedOf(s *side) string {
+func namespacedOf(s *phase) string {
 	if s.mutating {
 		return NamespacedMutating
 	}
 	return NamespacedValidating
 }
 
-// keepAll adds the stored rules to shares that are incomplete. If only namespaced policies are incomplete, it keeps the stored rules for
+// keepStored adds the stored rules to what is incomplete. If only namespaced policies are incomplete, it keeps the stored rules for
 // their namespaces.
-func (h *hook) keepAll(stored func(configuration, webhook string) []admissionv1.RuleWithOperations, configuration string) {
+func (h *draft) keepStored(stored func(configuration, webhook string) []admissionv1.RuleWithOperations, configuration string) {
 	if stored == nil {
 		return
 	}
@@ -148,29 +149,29 @@ func (h *hook) keepAll(stored func(configuration, webhook string) []admissionv1.
 		h.keep(stored(configuration, h.name), false)
 		return
 	}
-	for _, s := range h.spaces {
+	for _, s := range h.namespaces {
 		if s.incomplete {
 			s.keep(stored(configuration, h.name), true)
 		}
 	}
 }
 
-func (s *share) keep(stored []admissionv1.RuleWithOperations, namespaced bool) {
-	kept := ruleSet{}
-	kept.keep(stored)
+func (s *policyCoverage) keep(stored []admissionv1.RuleWithOperations, namespaced bool) {
+	kept := coverage.Set{}
+	kept.AddRules(stored)
 	for p, ops := range kept {
 		switch {
-		case namespaced && p.resource == "*":
-			p.scope = string(admissionv1.NamespacedScope)
-		case namespaced && p.scope != string(admissionv1.NamespacedScope):
+		case namespaced && p.Name == "*":
+			p.Scope = admissionv1.NamespacedScope
+		case namespaced && p.Scope != admissionv1.NamespacedScope:
 			continue
 		}
-		if p.resource == "*" {
+		if p.Name == "*" {
 			s.wild = true
 		} else {
 			s.named.add(p)
 		}
-		s.rules.put(p, ops)
+		s.rules.Add(ops, p)
 	}
 }
 
@@ -185,7 +186,7 @@ const (
 const maxConditions = 64
 
 // conditions returns the conditions of the policy, or else those of the ConfigMap, followed by our own conditions.
-func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
+func (b *builder) conditions(h *draft) []admissionv1.MatchCondition {
 	out := b.ownConditions(h)
 	if x, ok := h.reserved(); ok {
 		out = withCondition(out, ReservedCondition, x)
@@ -193,15 +194,15 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	if x, ok := h.confined(); ok {
 		out = withCondition(out, ConfinedCondition, x)
 	}
-	return b.withDerived(out, h, h.all().operations())
+	return b.withDerived(out, h, h.all().Operations())
 }
 
 // ownConditions returns the conditions that users wrote and those that a flag requires.
-func (b *builder) ownConditions(h *hook) []admissionv1.MatchCondition {
+func (b *builder) ownConditions(h *draft) []admissionv1.MatchCondition {
 	var out []admissionv1.MatchCondition
 	if h.authored { // the policy's conditions replace the global ones
 		for _, c := range h.conditions {
-			if !takes(out, c.Name) {
+			if !hasRoomFor(out, c.Name) {
 				continue // stored without our review: if the API server rejected it, no webhook could be written
 			}
 			out = append(out, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
@@ -209,16 +210,16 @@ func (b *builder) ownConditions(h *hook) []admissionv1.MatchCondition {
 	} else {
 		out = b.globalConditions()
 	}
-	if b.Options.ExcludeBootstrap && h.failurePolicy == policy.Fail && takes(out, bootstrapCondition) {
+	if b.Options.ExcludeBootstrap && h.failurePolicy == policy.Fail && hasRoomFor(out, bootstrapCondition) {
 		out = append(out, admissionv1.MatchCondition{Name: bootstrapCondition, Expression: bootstrapExpression})
 	}
 	return out
 }
 
 // withDerived adds the condition that is derived from the policies, for a webhook that is called for the operations.
-func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked operations) []admissionv1.MatchCondition {
+func (b *builder) withDerived(out []admissionv1.MatchCondition, h *draft, asked coverage.Operations) []admissionv1.MatchCondition {
 	// A policy with its own match conditions determines itself which requests are sent.
-	if b.Options.Derive && !h.authored && takes(out, DerivedCondition) {
+	if b.Options.Derive && !h.authored && hasRoomFor(out, DerivedCondition) {
 		if x, ok := h.derive(asked, b.Options.Protects); ok {
 			out = append(out, admissionv1.MatchCondition{Name: DerivedCondition, Expression: x})
 		}
@@ -229,7 +230,7 @@ func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked o
 // withCondition adds a required condition. If the webhook has no room for it, or the name is already used, it is merged into the
 // last condition.
 func withCondition(have []admissionv1.MatchCondition, name, expression string) []admissionv1.MatchCondition {
-	if takes(have, name) {
+	if hasRoomFor(have, name) {
 		return append(have, admissionv1.MatchCondition{Name: name, Expression: expression})
 	}
 	last := &have[len(have)-1]
@@ -237,8 +238,8 @@ func withCondition(have []admissionv1.MatchCondition, name, expression string) [
 	return have
 }
 
-// takes reports whether the webhook has room for another condition with that name.
-func takes(have []admissionv1.MatchCondition, name string) bool {
+// hasRoomFor reports whether the webhook has room for another condition with that name.
+func hasRoomFor(have []admissionv1.MatchCondition, name string) bool {
 	return len(have) < maxConditions && len(validation.IsQualifiedName(name)) == 0 &&
 		!slices.ContainsFunc(have, func(c admissionv1.MatchCondition) bool { return c.Name == name })
 }
@@ -283,13 +284,13 @@ func leaveOut(sel *metav1.LabelSelector, namespace string) {
 // fields may need as much as the webhooks themselves.
 const maxSize = 512 << 10
 
-// parts divides webhooks among configurations so that each configuration can be stored: a thousand policies with match conditions
+// splitBySize divides webhooks among configurations so that each configuration can be stored: a thousand policies with match conditions
 // need a thousand webhooks. The shared webhooks come first. There is always at least one part.
-func parts(hooks []webhook) [][]webhook {
+func splitBySize(webhooks []webhook) [][]webhook {
 	var out [][]webhook
 	size := 0
 	for _, fine := range []bool{false, true} {
-		for _, w := range hooks {
+		for _, w := range webhooks {
 			if w.fine != fine {
 				continue
 			}

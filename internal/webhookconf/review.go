@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/policy"
@@ -34,7 +35,7 @@ func Review(p *policy.Program, known discovery.Resources, server *Conditions, fi
 			break // the webhooks have the same conditions
 		}
 	}
-	if fixed && unasked(p) {
+	if fixed && withoutStatic(p) {
 		diags.Warnf("spec", textUnasked)
 		return diags
 	}
@@ -57,7 +58,7 @@ func Review(p *policy.Program, known discovery.Resources, server *Conditions, fi
 				continue
 			}
 			for _, f := range found {
-				if e := reservedFor(placeOf(f)); e != nil && e.Why == Bootstrap {
+				if e := reservedFor(coverage.Found(f)); e != nil && e.Why == Bootstrap {
 					risky = appendNew(risky, text)
 				}
 			}

@@ -24,11 +24,11 @@ func TestT17RulesOfAPolicy(t *testing.T) {
 	} {
 		text := fmt.Sprintf(`{apiVersion: policies.kyverno.io/v1, kind: NamespacedValidatingPolicy, metadata: {name: p, namespace: team}, spec: {autogen: {podControllers: {controllers: []}}, matchConstraints: {resourceRules: [%s]}, validations: [{expression: "true"}]}}`, c.rule)
 		p, diags := compile.One(compile.Object{Value: yamlMap(t, text)})
-		var places []string
+		var resources []string
 		for _, d := range diags.Errors() {
-			places = append(places, d.Path)
+			resources = append(resources, d.Path)
 		}
-		if got := strings.Join(places, " "); got != c.mistake {
+		if got := strings.Join(resources, " "); got != c.mistake {
 			t.Errorf("%s: mistakes at %q, want %q: %v", c.rule, got, c.mistake, diags)
 		}
 		got, _, _, err := Desired(in(p))
@@ -137,7 +137,7 @@ func TestT17CommentsInConditions(t *testing.T) {
 	}
 }
 
-// The policies of a namespace have a limited room in configurations. What exceeds it is left out, and others are not affected.
+// The policies of a namespace have a quota in configurations. What exceeds it is left out, and others are not affected.
 func TestT17Rooms(t *testing.T) {
 	own := func(conditions, size int) func(*policy.Program, *policy.Webhook) {
 		return func(_ *policy.Program, w *policy.Webhook) {
@@ -154,7 +154,7 @@ func TestT17Rooms(t *testing.T) {
 		}
 	}
 	var many, large, wordy, groups, selectors, versions []*policy.Program
-	for i := range maxRoomWebhooks + 3 {
+	for i := range maxQuotaWebhooks + 3 {
 		selectors = append(selectors, selecting(t, fmt.Sprintf("selector-%03d", i), fmt.Sprintf(`{objectSelector: {matchLabels: {a: "%d"}}, %s`, i, onPods[1:]), inNamespace("team")))
 		versions = append(versions, program(fmt.Sprintf("version-%03d", i), func(p *policy.Program) {
 			p.Kind, p.Namespace = "Policy", "team"
@@ -164,7 +164,7 @@ func TestT17Rooms(t *testing.T) {
 	versions = append(versions, program("names-v2", func(p *policy.Program) {
 		p.Rules[0].Targets = []policy.Target{{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}, {Group: "*", Version: "*", Kind: "Pod"}}
 	}))
-	for i := range maxRoomWebhooks + 6 {
+	for i := range maxQuotaWebhooks + 6 {
 		many = append(many, selecting(t, fmt.Sprintf("many-%03d", i), onPods, inNamespace("team"), own(1, 1)))
 	}
 	for i := range 4 {

@@ -15,6 +15,7 @@ import (
 	"ephor.invalid/ephor/internal/golden"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/workload"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // TestGives runs testdata/*.txtar: each item of changes.yaml changes the object, or the live controller, and may restrict the fields that are
@@ -91,11 +92,11 @@ func set(at any, path []string, v any) {
 // cluster holds objects by kind and name. A nil object cannot be read.
 type cluster map[string]map[string]any
 
-func (c cluster) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	o, ok := c[kind+" "+name]
+func (c cluster) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	o, ok := c[r.Kind.Kind+" "+r.Name]
 	switch {
 	case !ok:
-		return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, r.Name)
 	case o == nil:
 		return nil, errors.New("forbidden")
 	}
@@ -129,7 +130,7 @@ func TestOwners(t *testing.T) {
 		{"a circle", "apps/v1 ReplicaSet self s", "n", "s s s"},
 		{"no namespace", "apps/v1 ReplicaSet web-1 r", "", ""},
 	} {
-		owners, err := workload.Owners(t.Context(), all, c.namespace, owned("p", c.reference))
+		owners, err := workload.Owners(t.Context(), all.Get, c.namespace, owned("p", c.reference))
 		var uids []string
 		for _, o := range owners {
 			uids = append(uids, o["metadata"].(map[string]any)["uid"].(string))

@@ -2,7 +2,10 @@ package world
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
+
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Access checks the rights of users.
@@ -23,15 +26,53 @@ type AccessRequest struct {
 	Path                                  string
 }
 
-// Kinds returns the scope of kinds.
-type Kinds interface {
-	// Namespaced reports whether objects of the kind are namespaced; a kind that the cluster does not serve is a NoKindError.
-	Namespaced(ctx context.Context, apiVersion, kind string) (bool, error)
+// Within implements Request.
+func (r AccessRequest) Within(reach Reach) (Request, error) {
+	if r.Path != "" || !reach.Allows(r.Namespace) {
+		return r, &OutOfReachError{"access to " + r.Resource + r.Path, r.Namespace, r.Name, reach.namespace}
+	}
+	return r, nil
 }
 
-// NoKindError reports that the cluster serves no such kind.
-type NoKindError struct{ APIVersion, Kind string }
+// Title implements Request.
+func (r AccessRequest) Title() string { return r.Verb + " " + r.Resource }
 
-func (e *NoKindError) Error() string {
-	return fmt.Sprintf("no matches for kind %q in version %q", e.Kind, e.APIVersion)
+// Key implements Request.
+func (r AccessRequest) Key() Key {
+	extra := map[string]any{}
+	for _, k := range slices.Sorted(maps.Keys(r.Extra)) {
+		extra[k] = Canonical(r.Extra[k]...)
+	}
+	return Key{Asked: value.JSON([]any{
+		r.Username, r.UID, Canonical(r.Groups...), extra, r.Verb, r.Group, r.Version, r.Resource, r.Subresource, r.Namespace, r.Name, r.Path,
+	})}
+}
+
+// permission is an answer of Access.
+type permission struct {
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// permissions is Access as a Lookup.
+type permissions Lookup[AccessRequest, permission]
+
+// Allowed implements Access.
+func (p permissions) Allowed(ctx context.Context, r AccessRequest) (bool, string, error) {
+	answer, err := p(ctx, r)
+	return answer.Allowed, answer.Reason, err
+}
+
+func passAccess(d door, next Access) Access {
+	var p permissions
+	if next != nil {
+		p = func(ctx context.Context, r AccessRequest) (a permission, err error) {
+			a.Allowed, a.Reason, err = next.Allowed(ctx, r)
+			return a, err
+		}
+	}
+	if pass(d, "Access", "access", "ACCESS ", &p); p == nil {
+		return nil
+	}
+	return p
 }

@@ -1,11 +1,11 @@
 package world
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Methods of requests.
@@ -14,11 +14,8 @@ const (
 	POST = "POST"
 )
 
-// API calls the Kubernetes API by path.
-type API interface {
-	// Call sends the request and returns the decoded answer. A status that is not 2xx is an error.
-	Call(ctx context.Context, r APIRequest) (any, error)
-}
+// API calls the Kubernetes API by path and returns the decoded answer. A status that is not 2xx is an error.
+type API = Lookup[APIRequest, any]
 
 // APIRequest is one request to the Kubernetes API.
 type APIRequest struct {
@@ -27,17 +24,22 @@ type APIRequest struct {
 	Body   any // JSON value, of a POST
 }
 
-// OfSecrets reports whether the answer is data of Secrets, or a token.
-func (r *APIRequest) OfSecrets() bool {
+// Within implements Request.
+func (r APIRequest) Within(reach Reach) (Request, error) { return r, reach.CheckAPI(r.Method, r.Path) }
+
+// Title implements Request.
+func (r APIRequest) Title() string { return r.Method + " " + r.Path.String() }
+
+// Key implements Request. The body is hidden: the body of a TokenReview contains a credential.
+func (r APIRequest) Key() Key {
 	p := &r.Path
-	return p.Group == "" && p.Resource == "secrets" || p.Resource == "tokenreviews" || slices.Contains(p.Subresource, "token")
+	key := keyOf(r.Method, p.String())
+	key.Secrets = p.Group == "" && p.Resource == "secrets" || p.Resource == "tokenreviews" || slices.Contains(p.Subresource, "token")
+	if r.Body != nil {
+		key.Hidden = []string{value.JSON(r.Body)}
+	}
+	return key
 }
-
-// APIFunc adapts a function to API.
-type APIFunc func(context.Context, APIRequest) (any, error)
-
-// Call calls f.
-func (f APIFunc) Call(ctx context.Context, r APIRequest) (any, error) { return f(ctx, r) }
 
 // PathError is the error for a path beyond a policy's reach.
 type PathError struct{ Path, Namespace string }
@@ -69,17 +71,4 @@ func (r Reach) CheckAPI(method string, p apipath.Path) error {
 		return nil
 	}
 	return refusal
-}
-
-// Confine limits an API to a Reach; nil stays nil. Every implementation of Root must pass its API through it.
-func Confine(r Reach, next API) API {
-	if next == nil {
-		return nil
-	}
-	return APIFunc(func(ctx context.Context, req APIRequest) (any, error) {
-		if err := r.CheckAPI(req.Method, req.Path); err != nil {
-			return nil, err
-		}
-		return next.Call(ctx, req)
-	})
 }

@@ -1,21 +1,18 @@
 package world
 
 import (
-	"context"
 	"strings"
+
+	"ephor.invalid/ephor/internal/value"
 )
 
-// Images reads metadata of images from registries.
-type Images interface {
+// Images reads images from registries.
+type Images struct {
 	// Image returns image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData of the
 	// image, as JSON values.
-	Image(ctx context.Context, r ImageRequest) (map[string]any, error)
-}
-
-// Digests is an optional interface of Images: it resolves a tag to a digest, without reading the content.
-type Digests interface {
-	// Digest returns the digest of the referenced index or manifest.
-	Digest(ctx context.Context, r ImageRequest) (string, error)
+	Image Lookup[ImageRequest, map[string]any]
+	// Digest resolves a tag to the digest of the referenced index or manifest, without reading the content.
+	Digest Lookup[ImageRequest, string]
 }
 
 // NoImageError is the error if a registry answered that it has no such image.
@@ -23,58 +20,15 @@ type NoImageError struct{ Reason string }
 
 func (e *NoImageError) Error() string { return e.Reason }
 
-// ImagesFunc adapts a function to Images.
-type ImagesFunc func(context.Context, ImageRequest) (map[string]any, error)
+// Within implements Request. A Reach of one namespace allows only the pull secrets in it, which it also assumes for secrets without a
+// namespace; its requests are marked as confined.
+func (r ImageRequest) Within(reach Reach) (Request, error) { return reach.confineImage(r) }
 
-// Image calls f.
-func (f ImagesFunc) Image(ctx context.Context, r ImageRequest) (map[string]any, error) {
-	return f(ctx, r)
-}
+// Title implements Request.
+func (r ImageRequest) Title() string { return r.Reference }
 
-// ConfineImages limits Images to a Reach; nil stays nil. A Reach of one namespace allows only the pull secrets in it, which it also
-// assumes for secrets without a namespace; its requests are marked as confined. Every implementation of Root must pass its Images through
-// it.
-func ConfineImages(r Reach, next Images) Images {
-	if next == nil || r.cluster {
-		return next
-	}
-	confined := confinedImages{r, next}
-	if digests, ok := next.(Digests); ok {
-		return struct {
-			Images
-			Digests
-		}{confined, confinedDigests{r, digests}}
-	}
-	return confined
-}
-
-type confinedImages struct {
-	reach Reach
-	next  Images
-}
-
-// Image implements Images.
-func (c confinedImages) Image(ctx context.Context, req ImageRequest) (map[string]any, error) {
-	req, err := c.reach.confineImage(req)
-	if err != nil {
-		return nil, err
-	}
-	return c.next.Image(ctx, req)
-}
-
-type confinedDigests struct {
-	reach Reach
-	next  Digests
-}
-
-// Digest implements Digests.
-func (c confinedDigests) Digest(ctx context.Context, req ImageRequest) (string, error) {
-	req, err := c.reach.confineImage(req)
-	if err != nil {
-		return "", err
-	}
-	return c.next.Digest(ctx, req)
-}
+// Key implements Request.
+func (r ImageRequest) Key() Key { return Key{Asked: value.JSON(r)} }
 
 // confineImage returns the request in the form that a policy of one namespace may send.
 func (r Reach) confineImage(req ImageRequest) (ImageRequest, error) {
@@ -107,7 +61,7 @@ type ImageRequest struct {
 	// Platform is the os/architecture[/variant] of the nodes that run the image, if the object determines it; it selects the image in an
 	// index. Empty for linux/amd64.
 	Platform string
-	// Confined: the request is for a namespaced policy. ConfineImages sets it.
+	// Confined: the request is for a namespaced policy. Within sets it.
 	Confined bool
 }
 

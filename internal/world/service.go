@@ -1,12 +1,20 @@
 package world
 
-import "context"
+import (
+	"net/url"
+	"strconv"
+	"strings"
 
-// Services calls HTTP services other than the Kubernetes API. It is nil for namespaced policies (S11 in docs/security/threat-model.md).
-type Services interface {
-	// Call sends the request and returns the decoded JSON answer. A status that is not 2xx is an error.
-	Call(ctx context.Context, r ServiceRequest) (any, error)
-}
+	"ephor.invalid/ephor/internal/value"
+)
+
+// Services calls HTTP services other than the Kubernetes API and returns the decoded JSON answer. A status that is not 2xx is an error. It is
+// nil for namespaced policies (S11 in docs/security/threat-model.md).
+type Services = Lookup[ServiceRequest, any]
+
+// HTTP calls HTTP services for functions of CEL policies. The answer has statusCode, and the members of the body if that is a JSON object,
+// otherwise body; a body that is not JSON is null. Any status is an answer; an error means that there was none.
+type HTTP = Lookup[ServiceRequest, map[string]any]
 
 // ServiceRequest is one request to a service.
 type ServiceRequest struct {
@@ -22,50 +30,33 @@ type ServiceRequest struct {
 // Header is a header of a request.
 type Header struct{ Name, Value string }
 
-// ServicesFunc adapts a function to Services.
-type ServicesFunc func(context.Context, ServiceRequest) (any, error)
+// Within implements Request.
+func (r ServiceRequest) Within(Reach) (Request, error) { return r, nil }
 
-// Call calls f.
-func (f ServicesFunc) Call(ctx context.Context, r ServiceRequest) (any, error) { return f(ctx, r) }
-
-// Globals reads the data of GlobalContextEntries. It is nil for namespaced policies (S5 in docs/security/threat-model.md).
-type Globals interface {
-	// Global returns the data of an entry; the name may be entry.projection. A missing entry, or one without data, is an error.
-	Global(ctx context.Context, name string) (any, error)
+// Title implements Request.
+func (r ServiceRequest) Title() string {
+	address, _, _ := strings.Cut(r.URL, "?") // queries may contain confidential data
+	return r.Method + " " + address
 }
 
-// GlobalSecrets is an optional interface of Globals: it reports which data are those of Secrets.
-type GlobalSecrets interface {
-	// OfSecrets reports whether the entry holds Secrets. A name with a projection stands for its entry.
-	OfSecrets(name string) bool
+// Key implements Request. Only the method, the scheme, the host and the names of headers are visible: paths and queries of webhooks often
+// hold a token.
+func (r ServiceRequest) Key() Key {
+	at, guarded := "", []string{r.URL}
+	if u, err := url.Parse(r.URL); err == nil {
+		at = u.Scheme + "://" + u.Host
+		guarded = []string{u.EscapedPath(), u.Path, u.RawQuery}
+		if password, has := u.User.Password(); has {
+			guarded = append(guarded, password, u.User.String())
+		}
+	}
+	visible := []string{r.Method, at, strconv.FormatBool(r.VariableHost)}
+	hidden := []string{r.URL, r.CABundle, value.JSON(r.Body)}
+	for _, h := range r.Headers {
+		visible, hidden = append(visible, h.Name), append(hidden, h.Value)
+		if !strings.EqualFold(h.Name, "Content-Type") && !strings.EqualFold(h.Name, "Accept") {
+			guarded = append(guarded, h.Value)
+		}
+	}
+	return Key{Asked: Canonical(visible...), Hidden: hidden, Guarded: guarded}
 }
-
-// GlobalsFunc adapts a function to Globals.
-type GlobalsFunc func(ctx context.Context, name string) (any, error)
-
-// Global calls f.
-func (f GlobalsFunc) Global(ctx context.Context, name string) (any, error) { return f(ctx, name) }
-
-// Lists reads all objects of a kind.
-type Lists interface {
-	// List returns the objects that the query selects.
-	List(ctx context.Context, q Query) ([]map[string]any, error)
-}
-
-// Query selects objects of a kind.
-type Query struct {
-	APIVersion, Kind string
-	Namespace        string // empty: everywhere
-	Selector         string // a label selector in its text form; empty: all
-	// Name is the name of the objects; empty for any. A right to list may be limited to names.
-	Name string
-}
-
-// KindFinder is an optional interface of Lists: it resolves wildcards to kinds.
-type KindFinder interface {
-	// Find returns the kinds whose apiVersion and kind the wildcards match; one with several versions only once.
-	Find(ctx context.Context, apiVersion, kind string) ([]Kind, error)
-}
-
-// Kind identifies a kind.
-type Kind struct{ APIVersion, Kind string }

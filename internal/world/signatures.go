@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Signatures verifies signatures and attestations of images, with data from registries and transparency logs.
@@ -25,7 +26,7 @@ type BlobRequest struct {
 	Content    []byte
 	Signatures []BlobSignature // one of them must satisfy the attestor
 	Attestor   *Attestor
-	Confined   bool // the request is for a namespaced policy. ConfineSignatures sets it.
+	Confined   bool // the request is for a namespaced policy. Within sets it.
 }
 
 // BlobSignature is a signature of a text.
@@ -73,7 +74,7 @@ type Trust struct {
 	TrustedRoot string // in JSON; it replaces updates
 	// Mirror is the address of a repository of updates; RootPath and RootData are its first root.
 	Mirror, RootPath, RootData string
-	// Confined: a namespaced policy defines it. ConfineSignatures sets it.
+	// Confined: a namespaced policy defines it. Within sets it.
 	Confined bool
 }
 
@@ -134,54 +135,125 @@ type UnverifiedError struct{ Reason string }
 
 func (e *UnverifiedError) Error() string { return e.Reason }
 
-// ConfineSignatures limits Signatures to a Reach; nil stays nil. A Reach of one namespace allows only the pull secrets and the keys in it,
-// which it also assumes for those without a namespace; its requests are marked as confined. Every implementation of Root must pass its
-// Signatures through it.
-func ConfineSignatures(r Reach, next Signatures) Signatures {
-	if next == nil || r.cluster {
-		return next
+// Within implements Request. A Reach of one namespace allows only the pull secrets and the keys in it, which it also assumes for those
+// without a namespace; its requests are marked as confined.
+func (r SignatureRequest) Within(reach Reach) (_ Request, err error) {
+	if r.Registry, err = reach.confineImage(r.Registry); err != nil {
+		return r, err
 	}
-	return confinedSignatures{r, next}
+	r.Attestor, err = reach.confineAttestor(r.Attestor)
+	return r, err
 }
 
-type confinedSignatures struct {
-	reach Reach
-	next  Signatures
+// Title implements Request.
+func (r SignatureRequest) Title() string { return strings.TrimPrefix(r.Type+" "+r.Image, " ") }
+
+// Key implements Request. It leaves out the fields that only change how the answer is found.
+func (r SignatureRequest) Key() Key {
+	r.For, r.Remembered, r.Findings = "", nil, nil
+	return Key{Asked: value.JSON(r)}
+}
+
+// Within implements Request.
+func (r BlobRequest) Within(reach Reach) (_ Request, err error) {
+	r.Confined = true
+	r.Attestor, err = reach.confineAttestor(r.Attestor)
+	return r, err
+}
+
+// Title implements Request.
+func (r BlobRequest) Title() string { return "of a manifest" }
+
+// Key implements Request.
+func (r BlobRequest) Key() Key { return Key{Asked: "[]", Hidden: []string{value.JSON(r)}} }
+
+// signatures are Signatures as Lookups.
+type signatures struct {
+	verify, statements Lookup[SignatureRequest, verified]
+	blob               Lookup[BlobRequest, string]
+}
+
+// verified is an answer of Signatures about an image.
+type verified struct {
+	digest     string
+	statements []Statement
+	remembered bool
 }
 
 // Verify implements Signatures.
-func (c confinedSignatures) Verify(ctx context.Context, req SignatureRequest) (string, error) {
-	req, err := c.confine(req)
-	if err != nil {
-		return "", err
-	}
-	return c.next.Verify(ctx, req)
+func (s signatures) Verify(ctx context.Context, r SignatureRequest) (string, error) {
+	v, err := s.verify(ctx, r)
+	v.tell(r)
+	return v.digest, err
 }
 
 // Statements implements Signatures.
-func (c confinedSignatures) Statements(ctx context.Context, req SignatureRequest) (string, []Statement, error) {
-	req, err := c.confine(req)
-	if err != nil {
-		return "", nil, err
-	}
-	return c.next.Statements(ctx, req)
-}
-
-func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest, err error) {
-	if req.Registry, err = c.reach.confineImage(req.Registry); err != nil {
-		return req, err
-	}
-	req.Attestor, err = c.reach.confineAttestor(req.Attestor)
-	return req, err
+func (s signatures) Statements(ctx context.Context, r SignatureRequest) (string, []Statement, error) {
+	v, err := s.statements(ctx, r)
+	v.tell(r)
+	return v.digest, v.statements, err
 }
 
 // Blob implements Signatures.
-func (c confinedSignatures) Blob(ctx context.Context, req BlobRequest) (_ string, err error) {
-	if req.Attestor, err = c.reach.confineAttestor(req.Attestor); err != nil {
-		return "", err
+func (s signatures) Blob(ctx context.Context, r BlobRequest) (string, error) { return s.blob(ctx, r) }
+
+// tell reports to the caller that the answer came from memory.
+func (v *verified) tell(r SignatureRequest) {
+	if r.Remembered != nil && v.remembered {
+		*r.Remembered = true
 	}
-	req.Confined = true
-	return c.next.Blob(ctx, req)
+}
+
+func passSignatures(d door, next Signatures) Signatures {
+	var s signatures
+	if next != nil {
+		s.verify = func(ctx context.Context, r SignatureRequest) (v verified, err error) {
+			v.digest, err = next.Verify(ctx, r)
+			v.remembered = r.Remembered != nil && *r.Remembered
+			return v, err
+		}
+		s.statements = func(ctx context.Context, r SignatureRequest) (v verified, err error) {
+			v.digest, v.statements, err = next.Statements(ctx, r)
+			v.remembered = r.Remembered != nil && *r.Remembered
+			return v, err
+		}
+		s.blob = next.Blob
+	}
+	pass(d, "Signatures", "verify", "SIGNATURE ", &s.verify)
+	pass(d, "Signatures", "statements", "ATTESTATION ", &s.statements)
+	if pass(d, "Signatures", "blob", "SIGNATURE ", &s.blob); s.blob == nil {
+		return nil
+	}
+	return s
+}
+
+// JSON returns the answer as a JSON value, with the numbers of its statements as they are.
+func (v verified) JSON() any {
+	list := make([]any, len(v.statements))
+	for i, s := range v.statements {
+		list[i] = map[string]any{"type": s.Type, "predicate": s.Predicate, "document": s.Document}
+	}
+	return map[string]any{"digest": v.digest, "remembered": v.remembered, "statements": list}
+}
+
+// FromJSON reads what JSON returned; false if it has another form.
+func (v *verified) FromJSON(from any) bool {
+	m, ok := from.(map[string]any)
+	list, isList := m["statements"].([]any)
+	if !ok || !isList {
+		return false
+	}
+	v.digest, _ = m["digest"].(string)
+	v.remembered, _ = m["remembered"].(bool)
+	for _, item := range list {
+		s, ok := item.(map[string]any)
+		if !ok {
+			return false
+		}
+		kind, _ := s["type"].(string)
+		v.statements = append(v.statements, Statement{Type: kind, Predicate: s["predicate"], Document: s["document"]})
+	}
+	return true
 }
 
 // confineAttestor returns the attestor with its Secret in the namespace of the reach. The error is for a Secret in another namespace.

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"time"
@@ -15,44 +14,59 @@ var ErrUnavailable = errors.New("not available here")
 type World struct {
 	Objects    Objects
 	Lists      Lists
+	Kinds      Kinds
 	Namespaces Namespaces
 	API        API
+	Resources  API // the Kubernetes API for CEL policies; for a missing object, the error is one for which IsNotFound is true
 	Services   Services
 	HTTP       HTTP
-	Resources  API // the Kubernetes API for CEL policies; for a missing object, the error is one for which IsNotFound is true
 	Globals    Globals
 	Images     Images
 	Signatures Signatures
 	Seals      Seals
 	Access     Access
-	Kinds      Kinds
-	Names      Names
+	Names      Lookup[Host, []netip.Addr]
 	Clock      Clock
 	Rand       Rand
+
+	// GlobalOfSecrets reports whether a GlobalContextEntry holds Secrets; nil for none. A name with a projection stands for its entry.
+	GlobalOfSecrets func(name string) bool
 }
 
-// Objects reads single Kubernetes objects as JSON values.
-type Objects interface {
-	// Get returns the object, or an error; for a missing object, IsNotFound is true for the error.
-	Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error)
+// each passes all Lookups through the door. The names of members and methods are those of recorded decisions.
+func (w *World) each(d door) {
+	pass(d, "Objects", "object", "", &w.Objects)
+	pass(d, "Lists", "list", "LIST ", &w.Lists)
+	pass(d, "KindFinder", "find", "KINDS ", &w.Kinds.Find)
+	pass(d, "Kinds", "namespaced", "SCOPE ", &w.Kinds.Namespaced)
+	pass(d, "ResourceFinder", "plural", "RESOURCE ", &w.Kinds.Resource)
+	pass(d, "ResourceKinds", "served", "RESOURCES ", &w.Kinds.Served)
+	pass(d, "Namespaces", "labels", "LABELS ", &w.Namespaces.Labels)
+	pass(d, "NamespaceObjects", "namespace", "NAMESPACE ", &w.Namespaces.Object)
+	pass(d, "API", "api", "API ", &w.API)
+	pass(d, "Resources", "resource", "API ", &w.Resources)
+	pass(d, "Services", "service", "SERVICE ", &w.Services)
+	pass(d, "HTTP", "http", "SERVICE ", &w.HTTP)
+	pass(d, "Globals", "global", "GLOBAL ", &w.Globals)
+	pass(d, "Images", "image", "IMAGE ", &w.Images.Image)
+	pass(d, "Digests", "digest", "DIGEST ", &w.Images.Digest)
+	pass(d, "Names", "host", "HOST ", &w.Names)
+	w.Signatures = passSignatures(d, w.Signatures)
+	w.Seals = passSeals(d, w.Seals)
+	w.Access = passAccess(d, w.Access)
 }
 
-// Namespaces returns the labels of namespaces.
-type Namespaces interface {
-	// Labels returns the labels of the namespace; a namespace that cannot be read is an error, never an empty set.
-	Labels(ctx context.Context, namespace string) (map[string]string, error)
-}
+// Host is the name of a host whose addresses are looked up.
+type Host string
 
-// NamespaceObjects is an optional interface of Namespaces: it reads whole Namespaces. The command line returns nil for an unknown one.
-type NamespaceObjects interface {
-	// Namespace returns the Namespace as a JSON value; one that cannot be read is an error.
-	Namespace(ctx context.Context, namespace string) (map[string]any, error)
-}
+// Within implements Request.
+func (h Host) Within(Reach) (Request, error) { return h, nil }
 
-// Names resolves host names.
-type Names interface {
-	LookupHost(ctx context.Context, host string) ([]netip.Addr, error)
-}
+// Title implements Request.
+func (h Host) Title() string { return string(h) }
+
+// Key implements Request.
+func (h Host) Key() Key { return keyOf(string(h)) }
 
 // Clock returns the time.
 type Clock interface{ Now() time.Time }
@@ -68,6 +82,11 @@ type RootFunc func(Reach) World
 
 // For calls f.
 func (f RootFunc) For(r Reach) World { return f(r) }
+
+// Through returns the Root whose Worlds go through the decorator.
+func Through(next Root, around Around) Root {
+	return RootFunc(func(r Reach) World { return next.For(r).Through(around, nil) })
+}
 
 // Reach is the part of the world that a Program may read: the whole cluster or one namespace. The zero Reach includes nothing.
 type Reach struct {

@@ -44,7 +44,7 @@ type evaluation struct {
 	targets     []source.Input // additional objects that rules may look up or change
 	parameters  []source.Input // objects that are parameters of rules
 	definitions load.CustomKinds
-	images      world.Images // nil: no registry is queried
+	images      world.Images // none: no registry is queried
 	signatures  world.Signatures
 	context     clivalues.Context
 	payloads    []load.Payload
@@ -251,7 +251,7 @@ func (b *batch) size() int {
 // world returns the data that rules can look up.
 func (j evaluation) world() world.Root {
 	images := j.images
-	if images == nil {
+	if images.Image == nil {
 		images = j.context.Images
 	}
 	given := fixed.New(fixed.Values{

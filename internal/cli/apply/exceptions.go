@@ -12,10 +12,7 @@ import (
 	"ephor.invalid/ephor/internal/cli/load"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
-	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/diag"
-	"ephor.invalid/ephor/internal/discovery"
-	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/source"
 )
 
@@ -70,17 +67,7 @@ func (o *options) inputs(ctx context.Context, set load.PolicySet, c *remote.Clus
 // exceptionsIn reads the exceptions of all kinds from the cluster: those in the namespace, or all if the namespace is empty.
 func exceptionsIn(ctx context.Context, c *remote.Cluster, namespace string) load.ExceptionSet {
 	var set load.ExceptionSet
-	var kinds []discovery.Resource
-	for _, x := range compile.Product.Exceptions() {
-		kinds = append(kinds, c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind})...)
-	}
-	c.List(ctx, remote.Query{Kinds: kinds, Namespace: namespace, Page: remote.PageSize}, func(p remote.Page) {
-		for _, o := range p.Objects {
-			set.Add(o)
-		}
-		if p.Err != nil {
-			set.Diags.Errorf("", "%s", p.Err)
-		}
-	})
+	found := c.Exceptions(ctx, namespace, func(o source.Object) { set.Add(o) })
+	set.Diags.Add(found...)
 	return set
 }

@@ -32,6 +32,7 @@ type options struct {
 	samples   int
 	seed      int64
 	prove     bool
+	static    string
 	target    string
 	tests     []string        // tests to convert along
 	dir       string          // the folder for the converted tests
@@ -49,11 +50,12 @@ func New() *cobra.Command {
 			"converted, and where the new policy behaves differently. It then evaluates the classic rule and the new policy on resources that it\n" +
 			"generates from the policy and on those of --resource, and lists the differences. With --decisions or --audit it also compares them on\n" +
 			"recorded requests, with their requesters, updates and deletions. With --prove the exit code is 1 when a rule cannot be converted, when\n" +
-			"results differ, or when the rule matched nothing.",
+			"results differ, or when the rule matched nothing.\n\n" + staticHelp,
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
 			"  ephor convert policies/ --resource resources/ --prove\n" +
 			"  ephor convert policies/ --prove --decisions sqlite:decisions.db --since 7d\n" +
-			"  ephor convert policies/ --prove --audit audit.log",
+			"  ephor convert policies/ --prove --audit audit.log\n" +
+			"  ephor convert policies/ --static /etc/kubernetes/admission --prove",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.policies = args
 			return o.run(cmd)
@@ -64,6 +66,7 @@ func New() *cobra.Command {
 	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions of the kinds that the policies match: files or directories (repeat it, or separate by commas)")
 	f.IntVar(&o.samples, "samples", 500, "number of resources to generate for the comparison of each rule")
 	f.Int64Var(&o.seed, "seed", 1, "seed of the random numbers; the same seed generates the same resources")
+	f.StringVar(&o.static, "static", "", "folder for the files from which an API server loads the policies; it has to be empty or absent")
 	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule cannot be converted, or when the results for a resource differ")
 	f.Var(terminal.Paths(&o.tests), "tests", "tests to convert along, with the policies and exceptions that they name: files or folders with kyverno-test.yaml; the converted ones are run (repeat it, or separate by commas)")
 	f.StringVar(&o.dir, "tests-to", "converted", "folder for the converted tests")
@@ -82,27 +85,17 @@ func (o *options) run(cmd *cobra.Command) error {
 		return fmt.Errorf("--target: %q is not one of ephor, kyverno, native", o.target)
 	case o.samples < 0:
 		return errors.New("invalid --samples: a number of resources cannot be negative")
+	case o.static != "":
+		return o.writeStatic(cmd)
 	}
 	if err := errors.Join(o.records.Check(), o.records.Open("", "", nil)); err != nil {
 		return err
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	objects, diags := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
-	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	p, more := o.prover(stdin)
 	diags.Add(more...)
-	definitions, more := source.Load(o.crds, source.Options{Recursive: true, Numbers: source.Exact})
-	diags.Add(more...)
-	var crds []map[string]any
-	for _, d := range definitions {
-		crds = append(crds, d.Value)
-	}
-	given := make([]map[string]any, len(resources))
-	for i := range resources {
-		source.Normalise(resources[i].Value)
-		given[i] = resources[i].Value
-	}
-	known := kindschema.New(crds...)
-	p := prover{given: given, known: known, samples: o.samples, seed: o.seed}
+	known := p.known
 	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
 	complete, written, policies := true, 0, 0
 	print := func(objects []map[string]any, comments []string) error {
@@ -124,7 +117,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		return nil
 	}
 	var passed load.PassedBy
-	diags = passed.Templates(diags)
+	diags = passed.Files(diags)
 	all := conversions{}
 	var exceptions []source.Object
 	for _, object := range objects {
@@ -134,7 +127,11 @@ func (o *options) run(cmd *cobra.Command) error {
 			continue
 		}
 		if !convert.Owns(apiVersion, object.Kind()) {
-			diags.Add(passed.Other(nil, object)...)
+			if compile.Owns(apiVersion, object.Kind()) {
+				passed.Converted()
+			} else {
+				diags.Add(passed.Other(nil, object)...)
+			}
 			continue
 		}
 		if _, found := compile.One(compile.Object{Value: object.Value, Pos: object.Pos}); found.HasErrors() {
@@ -218,6 +215,23 @@ func (o *options) run(cmd *cobra.Command) error {
 		return terminal.End(cmd, 1)
 	}
 	return nil
+}
+
+// prover reads the resources and definitions for the comparison.
+func (o *options) prover(stdin io.Reader) (prover, diag.List) {
+	resources, diags := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	definitions, more := source.Load(o.crds, source.Options{Recursive: true, Numbers: source.Exact})
+	diags.Add(more...)
+	var crds []map[string]any
+	for _, d := range definitions {
+		crds = append(crds, d.Value)
+	}
+	given := make([]map[string]any, len(resources))
+	for i := range resources {
+		source.Normalise(resources[i].Value)
+		given[i] = resources[i].Value
+	}
+	return prover{given: given, known: kindschema.New(crds...), samples: o.samples, seed: o.seed}, diags
 }
 
 // invalid returns the reasons why a converted policy is not written.

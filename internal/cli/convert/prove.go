@@ -278,7 +278,7 @@ func (p prover) verdict(ctx context.Context, programs []*policy.Program, a *atte
 	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
 	e := offline.New(programs, fixed.New(fixed.Values{
-		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: registry{}, Signatures: registry{}, Seed: 1,
+		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: world.Images{Image: registry{}.Image}, Signatures: registry{}, Seed: 1,
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)

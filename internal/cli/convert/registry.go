@@ -33,7 +33,7 @@ func parsed(reference string) (imageref.Reference, error) {
 	return r, err
 }
 
-// Image implements world.Images.
+// Image returns the data of an image.
 func (registry) Image(_ context.Context, q world.ImageRequest) (map[string]any, error) {
 	r, err := parsed(q.Reference)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,8 +23,8 @@ func newErase() *cobra.Command {
 		Example: "  ephor decisions erase jane@example.com --store sqlite:decisions.db",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if !strings.HasPrefix(address, "sqlite:") && !strings.HasPrefix(address, "postgres://") {
-				return errors.New("--store: name a store, sqlite:PATH or postgres://USER@HOST/DATABASE")
+			if !store.CanRead(address) {
+				return errors.New("--store: name a store, " + store.ReadForms())
 			}
 			s, err := store.Open(address, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
@@ -44,6 +43,6 @@ func newErase() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&address, "store", "", "address of the store: sqlite:PATH or postgres://USER@HOST/DATABASE (required)")
+	cmd.Flags().StringVar(&address, "store", "", "address of the store: "+store.ReadForms()+" (required)")
 	return cmd
 }

@@ -19,12 +19,12 @@ import (
 	"ephor.invalid/ephor/api/cli/v1alpha1"
 	"ephor.invalid/ephor/internal/cli/load"
 	"ephor.invalid/ephor/internal/cli/offline"
-	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/cli/testrun"
 	"ephor.invalid/ephor/internal/clivalues"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
 	"ephor.invalid/ephor/internal/impact"
 	"ephor.invalid/ephor/internal/policy"
 	objects "ephor.invalid/ephor/internal/source"
@@ -123,12 +123,12 @@ func (o *exporting) selectedFrom(cmd *cobra.Command, path string, q *decision.Qu
 	return func(yield func(impact.Decided) bool) {
 		ended := false
 		n, err := files{path}.read(cmd.Context(), q, terminal.Stdin(cmd.InOrStdin()), cmd.ErrOrStderr(), func(r *decision.Record) bool {
-			ended = !yield(impact.Decided{At: remote.DecisionStoreName(path), Record: r})
+			ended = !yield(impact.Decided{At: store.Name(path), Record: r})
 			return !ended
 		})
 		*mistakes += n
 		if err != nil && !ended {
-			yield(impact.Decided{At: remote.DecisionStoreName(path), Err: err})
+			yield(impact.Decided{At: store.Name(path), Err: err})
 		}
 	}
 }

@@ -89,5 +89,9 @@ func (g *growing) replaced() (*os.File, error) {
 	if os.SameFile(now, own) && now.Size() >= g.read {
 		return nil, nil
 	}
-	return os.Open(g.path)
+	next, err := os.Open(g.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // it was replaced again, and the new one does not exist yet
+	}
+	return next, err
 }

@@ -13,6 +13,7 @@ import (
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
 )
 
 // errNoFiles is the error for a command without a source.
@@ -39,12 +40,12 @@ func (o *source) read(ctx context.Context, q *decision.Query, stdin io.Reader, s
 	if err != nil {
 		return 0, err
 	}
-	_, err = pages(ctx, page, q, take)
+	_, err = page.Each(ctx, q, pageRecords, take)
 	return 0, err
 }
 
 // pages returns the function that reads pages from the server.
-func (o *source) pages(stderr io.Writer) (remote.DecisionPages, error) {
+func (o *source) pages(stderr io.Writer) (decision.Pages, error) {
 	if len(o.files) > 0 {
 		return nil, errors.New("--server and --filename do not go together")
 	}
@@ -57,7 +58,7 @@ func (o *source) pages(stderr io.Writer) (remote.DecisionPages, error) {
 type files []string
 
 func (o *files) addFlags(f *pflag.FlagSet) {
-	f.VarP(terminal.Paths((*[]string)(o)), "filename", "f", "files of JSON lines that the admission controller wrote (--decisions), - for standard input, such as its log, or a store: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths((*[]string)(o)), "filename", "f", "files of JSON lines that the admission controller wrote (--decisions), - for standard input, such as its log, or a store: "+store.ReadForms()+" (repeat it, or separate by commas)")
 }
 
 // read does what source.read does, for files.
@@ -70,7 +71,7 @@ func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, std
 		if !more {
 			break
 		}
-		if remote.IsDecisionStore(path) {
+		if store.CanRead(path) {
 			more, err = readStore(ctx, path, q, take)
 		} else {
 			err = open(path, stdin, func(in io.Reader) error {
@@ -81,7 +82,7 @@ func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, std
 			})
 		}
 		if err != nil {
-			return mistakes, fmt.Errorf("%s: %w", remote.DecisionStoreName(path), err)
+			return mistakes, fmt.Errorf("%s: %w", store.Name(path), err)
 		}
 	}
 	return mistakes, nil
@@ -92,30 +93,12 @@ const pageRecords = 500
 
 // readStore passes the records of a store to take until take returns false.
 func readStore(ctx context.Context, address string, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
-	page, closed, err := remote.ReadDecisionStore(address)
+	s, err := store.OpenReader(address)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, closed()) }()
-	return pages(ctx, page, q, take)
-}
-
-// pages passes the records of all pages to take until take returns false.
-func pages(ctx context.Context, page remote.DecisionPages, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
-	for after := ""; ; {
-		p, err := page(ctx, q, after, pageRecords)
-		if err != nil {
-			return false, err
-		}
-		for i := range p.Records {
-			if !take(&p.Records[i]) {
-				return false, nil
-			}
-		}
-		if after = p.Next; after == "" {
-			return true, nil
-		}
-	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return decision.Pages(s.Page).Each(ctx, q, pageRecords, take)
 }
 
 // followEvery is the interval at which a followed store is queried. followBack is the longest delay of a record compared with others of the
@@ -128,7 +111,7 @@ const (
 )
 
 // followPages passes the records of a store to take, from the oldest to the newest, and then new records until ctx is done.
-func followPages(ctx context.Context, page remote.DecisionPages, q *decision.Query, take func(*decision.Record) bool) error {
+func followPages(ctx context.Context, page decision.Pages, q *decision.Query, take func(*decision.Record) bool) error {
 	at := *q
 	at.Oldest = true
 	newest := q.Since
@@ -141,7 +124,7 @@ func followPages(ctx context.Context, page remote.DecisionPages, q *decision.Que
 		}
 	}
 	for {
-		more, err := pages(ctx, page, &at, func(r *decision.Record) bool {
+		more, err := page.Each(ctx, &at, pageRecords, func(r *decision.Record) bool {
 			if _, known := seen[r.UID]; known {
 				return true
 			}
@@ -182,12 +165,12 @@ func (o *source) follow(ctx context.Context, q *decision.Query, stderr io.Writer
 		return 0, followPages(ctx, page, q, take)
 	case len(o.files) != 1 || o.files[0] == "-":
 		return 0, errors.New("--follow needs exactly one file of JSON lines, one store or a server")
-	case remote.IsDecisionStore(o.files[0]):
-		page, closed, err := remote.ReadDecisionStore(o.files[0])
+	case store.CanRead(o.files[0]):
+		s, err := store.OpenReader(o.files[0])
 		if err != nil {
 			return 0, err
 		}
-		return 0, errors.Join(followPages(ctx, page, q, take), closed())
+		return 0, errors.Join(followPages(ctx, s.Page, q, take), s.Close())
 	}
 	in, err := openGrowing(ctx, o.files[0])
 	if err != nil {

@@ -224,7 +224,7 @@ type located struct {
 func loadLocated(families *compile.Registry, paths []string, stdin io.Reader, documents bool) ([]located, diag.List) {
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
 	var passed load.PassedBy // explain names the policies that it explains, so it does not report what it leaves out
-	diags = passed.Templates(diags)
+	diags = passed.Files(diags)
 	var out []located
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)

@@ -4,17 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientdiscovery "k8s.io/client-go/discovery"
-	"k8s.io/client-go/metadata"
 
 	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/cli/remote"
-	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/family"
@@ -23,15 +19,15 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// cluster is the cluster whose objects are evaluated, and in which rules look things up.
-type cluster struct {
+// live is the cluster whose objects are evaluated, and in which rules look things up.
+type live struct {
 	*remote.Cluster
-	metas remote.Metas
-	kinds *impact.Kinds
-	roles *remote.Roles
+	policies *cluster.Reader
+	kinds    *impact.Kinds
+	roles    *remote.Roles
 }
 
-func (o *options) open(ctx context.Context) (*cluster, error) {
+func (o *options) open() (*live, error) {
 	c, err := remote.Open(o.kubeconfig, o.context, o.registry)
 	if err != nil {
 		return nil, fmt.Errorf("failed to reach the cluster (%w)", err)
@@ -41,97 +37,52 @@ func (o *options) open(ctx context.Context) (*cluster, error) {
 		return nil, err
 	}
 	config.QPS, config.Burst = remote.QPS, remote.Burst
-	out := &cluster{Cluster: c, roles: remote.NewRoles(c)}
-	out.metas.Kinds = c.Kinds
-	if out.metas.Client, err = metadata.NewForConfig(config); err != nil {
-		return nil, err
-	}
 	served, err := clientdiscovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	out.kinds = impact.NewKinds(discovery.New(served, time.Now))
-	return out, nil
+	return &live{
+		Cluster: c, policies: cluster.New(c.Client, cluster.Options{Kinds: c.Kinds, Families: o.families}),
+		kinds: impact.NewKinds(discovery.New(served, time.Now)), roles: remote.NewRoles(c),
+	}, nil
 }
 
 // attach sets the lookups in the cluster in the options of the evaluation.
-func (c *cluster) attach(o *impact.Options) {
+func (c *live) attach(o *impact.Options) {
 	o.Kinds, o.Root, o.Roles, o.Labels = c.kinds, c.Root, c.roles.Of, c.NamespaceLabels
 	o.Live = true
 }
 
-// exceptions reads the exceptions of the cluster.
-func (c *cluster) exceptions(ctx context.Context) (out []*policy.Exception, diags diag.List) {
-	var kinds []discovery.Resource
-	for _, x := range compile.Product.Exceptions() {
-		kinds = append(kinds, c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind})...)
+// exceptions reads the exceptions of the cluster that are in force.
+func (c *live) exceptions(ctx context.Context) ([]*policy.Exception, diag.List) {
+	var diags diag.List
+	out, errs := c.policies.Exceptions(ctx, cluster.Where{}, offline.Now())
+	for _, err := range errs {
+		diags.Errorf("", "%s", err)
 	}
-	c.List(ctx, remote.Query{Kinds: kinds, Page: remote.PageSize}, func(p remote.Page) {
-		for _, o := range p.Objects {
-			e, found := compile.OneException(compile.Object{Value: o.Value})
-			if !found.HasErrors() && !e.Expired(offline.Now()) { // the cluster does not use the others either
-				out = append(out, e)
-			}
-		}
-		if p.Err != nil {
-			diags.Errorf("", "%s", p.Err)
-		}
-	})
 	return out, diags
 }
 
 // inForce reads the policies of the cluster that the given policies would replace.
-func (c *cluster) inForce(ctx context.Context, families *compile.Registry, programs []*policy.Program) (out []*policy.Program, diags diag.List, err error) {
-	for _, p := range programs {
-		f := families.FamilyOf(p.APIVersion, p.Kind)
-		if f == nil {
-			continue
-		}
-		i := slices.IndexFunc(f.Kinds, func(k *family.Kind) bool { return k.Kind == p.Kind })
-		if i < 0 || f.Kinds[i].Foreign {
-			continue
-		}
-		o, err := c.Dynamic.Resource(f.Kinds[i].GVR()).Namespace(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return nil, nil, fmt.Errorf("read the policy %s in force: %w", p.Key(), err)
-		}
-		program, found := families.One(compile.Object{Value: o.Object})
-		diags.Add(found...)
-		out = append(out, program)
+func (c *live) inForce(ctx context.Context, programs []*policy.Program) ([]*policy.Program, diag.List, error) {
+	out, diags, denied, err := c.policies.InForce(ctx, programs, family.Options{})
+	if err == nil && len(denied) > 0 {
+		err = denied[0]
 	}
-	return out, diags, nil
+	return out, diags, err
 }
 
 // objects returns the objects of the cluster that the policies match, as requests that create them.
-func (c *cluster) objects(ctx context.Context, programs []*policy.Program, namespace string) iter.Seq[impact.Record] {
-	return func(yield func(impact.Record) bool) {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		var kinds []discovery.Resource
-		for _, k := range c.Kinds.All(programs) {
-			if k.Subresource == "" {
-				kinds = append(kinds, k)
-			}
-		}
-		ended := false
-		give := func(r impact.Record) {
-			if !ended && !yield(r) {
-				ended = true
-				stop()
-			}
-		}
-		c.List(ctx, remote.Query{Kinds: remote.InScope(kinds, namespace, false), Namespace: namespace, Page: remote.PageSize}, func(p remote.Page) {
-			for _, o := range p.Objects {
-				give(impact.Existing(p.Kind, o.Value))
-			}
-			if p.Err != nil && ctx.Err() == nil {
-				give(impact.Record{At: p.Kind.Kind, Err: p.Err})
-			}
-		})
+func (c *live) objects(ctx context.Context, programs []*policy.Program, namespace string) iter.Seq[impact.Record] {
+	kinds, err := c.policies.Kinds(programs)
+	if err != nil {
+		return func(yield func(impact.Record) bool) { yield(impact.Record{At: "the cluster", Err: err}) }
 	}
+	var where cluster.Where
+	if namespace != "" {
+		where.Namespaces = []string{namespace}
+	}
+	return c.policies.Objects(ctx, remote.InScope(kinds, namespace, false), where)
 }
 
 // labelsFrom returns a function that looks up the labels of namespaces in the given map. Other namespaces are unknown.

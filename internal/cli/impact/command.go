@@ -22,6 +22,7 @@ import (
 	"ephor.invalid/ephor/internal/clivalues"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/decision/store"
 	"ephor.invalid/ephor/internal/impact"
 	"ephor.invalid/ephor/internal/rollout"
 	"ephor.invalid/ephor/internal/source"
@@ -38,9 +39,9 @@ type options struct {
 	auditLogs  []string
 	decisions  []string
 	server     remote.DecisionServer
-	pages      remote.DecisionPages // reads pages from the server; nil without a server
-	unasked    int                  // the number of namespaces that the server leaves out
-	only       []string             // the namespaces whose decisions are read from stores and the server; all if empty
+	pages      decision.Pages // reads pages from the server; nil without a server
+	unasked    int            // the number of namespaces that the server leaves out
+	only       []string       // the namespaces whose decisions are read from stores and the server; all if empty
 	since      terminal.Span
 	valuesFile string
 	registry   bool
@@ -86,7 +87,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories; with --cluster those in the cluster apply, too (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.requests), "requests", "recorded AdmissionReviews: files with a sequence of JSON documents, or YAML; - for standard input (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.auditLogs), "audit-log", auditUsage)
-	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller that include the requests (flags --decisions and --decisionsRequests): files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller that include the requests (flags --decisions and --decisionsRequests): files of JSON lines, - for standard input, or stores: "+store.ReadForms()+" (repeat it, or separate by commas)")
 	o.server.AddFlags(f)
 	f.Var(&o.since, "since", "only recorded decisions and audit log events within this time before now, such as 7d or 24h; by default all")
 	f.BoolVarP(&o.cluster, "cluster", "c", false, "use a cluster for lookups and, without recorded requests, evaluate its objects")
@@ -132,18 +133,18 @@ func (o *options) run(cmd *cobra.Command) error {
 		return errors.New("there is no policy to evaluate")
 	}
 	given, facts := impact.Options{Families: o.families}, impact.Facts{Label: o.ownerLabel, Cluster: o.cluster, Deferred: impact.Deferred(set.Programs)}
-	var at *cluster
+	var at *live
 	if o.cluster {
-		if at, err = o.open(cmd.Context()); err != nil {
+		if at, err = o.open(); err != nil {
 			return err
 		}
 		at.attach(&given)
-		facts.Owners = &rollout.Owners{Read: at.metas.Read, Label: o.ownerLabel, Limit: o.ownerReads}
+		facts.Owners = &rollout.Owners{Read: at.policies.Meta, Label: o.ownerLabel, Limit: o.ownerReads}
 		inForce, found := at.exceptions(cmd.Context())
 		joined = append(joined, inForce...)
 		diags.Add(found...)
 		if len(o.current) == 0 {
-			programs, found, err := at.inForce(cmd.Context(), o.families, set.Programs)
+			programs, found, err := at.inForce(cmd.Context(), set.Programs)
 			if err != nil {
 				return err
 			}
@@ -260,15 +261,15 @@ func (o *options) offline(given *impact.Options, facts *impact.Facts) error {
 
 // stored reads the decisions of a store.
 func stored(ctx context.Context, address string, q decision.Query) iter.Seq[impact.Decided] {
-	name := remote.DecisionStoreName(address)
+	name := store.Name(address)
 	return func(yield func(impact.Decided) bool) {
-		pages, closed, err := remote.ReadDecisionStore(address)
+		s, err := store.OpenReader(address)
 		if err != nil {
 			yield(impact.Decided{At: name, Err: err})
 			return
 		}
-		defer func() { _ = closed() }() // it was only read
-		for d := range impact.StoredDecisions(ctx, name, pages, q) {
+		defer func() { _ = s.Close() }() // it was only read
+		for d := range impact.StoredDecisions(ctx, name, s.Page, q) {
 			if !yield(d) {
 				return
 			}
@@ -282,7 +283,7 @@ func (o *options) records(ctx context.Context, stdin io.Reader) iter.Seq[impact.
 	query := decision.Query{Since: since, Namespaces: o.only}
 	var sources []iter.Seq[impact.Decided]
 	for _, path := range o.decisions {
-		if remote.IsDecisionStore(path) {
+		if store.CanRead(path) {
 			sources = append(sources, stored(ctx, path, query))
 			continue
 		}

@@ -16,7 +16,7 @@ type Seen struct{ AuditLogs, Decisions []string }
 // to add. The diagnostics report exceptions that could not be read.
 func Live(ctx context.Context, kubeconfig, kubeContext string, programs []*policy.Program, requests Seen, add func(*impact.Evaluated)) (diag.List, error) {
 	o := options{kubeconfig: kubeconfig, context: kubeContext, auditLogs: requests.AuditLogs, decisions: requests.Decisions}
-	at, err := o.open(ctx)
+	at, err := o.open()
 	if err != nil {
 		return nil, err
 	}

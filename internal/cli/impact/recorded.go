@@ -11,6 +11,7 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/decision/store"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/impact"
 	"ephor.invalid/ephor/internal/policy"
@@ -21,7 +22,7 @@ type Recorded struct{ options }
 
 // AddFlags adds the flags that select the decisions.
 func (o *Recorded) AddFlags(f *pflag.FlagSet) {
-	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (flag --decisions): recorded reviews are counted, too, and requests that they include (--decisionsRequests) are evaluated again; files of JSON lines, - for standard input, or stores: sqlite:PATH or postgres://USER@HOST/DATABASE (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller (flag --decisions): recorded reviews are counted, too, and requests that they include (--decisionsRequests) are evaluated again; files of JSON lines, - for standard input, or stores: "+store.ReadForms()+" (repeat it, or separate by commas)")
 	o.server.AddFlags(f)
 	f.Var(&o.since, "since", "only recorded decisions within this time before now, such as 7d or 24h; by default all")
 }
@@ -68,7 +69,7 @@ func (o *Recorded) Compare(ctx context.Context, live bool, stdin io.Reader, befo
 	var given impact.Options
 	var exceptions []*policy.Exception
 	if live {
-		at, err := o.open(ctx)
+		at, err := o.open()
 		if err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func (o *Recorded) Compare(ctx context.Context, live bool, stdin io.Reader, befo
 // Evaluate evaluates the records with a policy and its exceptions in a cluster, in which rules look things up, and passes each result
 // to add. The diagnostics report exceptions that could not be read.
 func (o *Recorded) Evaluate(ctx context.Context, p *policy.Program, records iter.Seq[impact.Record], add func(*impact.Evaluated)) (diag.List, error) {
-	at, err := o.open(ctx)
+	at, err := o.open()
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,11 @@ func Foreign(families *compile.Registry, o source.Object, apiVersion, kind strin
 		d.Summary = "policies of kind " + kind + " are applied, tested and checked, but not explained"
 		d.Code, d.Name = diag.NotSupported, kind
 		d.Hint = "it is passed over"
+	case compile.OwnsException(apiVersion, kind):
+		d.Severity = diag.Warning
+		d.Summary = "a " + kind + " is not a policy"
+		d.Code, d.Name = diag.NotAPolicy, kind
+		d.Hint = "it is passed over"
 	case globalentry.Owns(apiVersion, kind):
 		d.Severity = diag.Warning
 		d.Summary = "a GlobalContextEntry is not a policy"

@@ -13,21 +13,28 @@ import (
 // PassedBy counts what is beside the policies in a directory or repository and is no policy: tests, resources, values, templates of Helm.
 // One sentence reports them.
 type PassedBy struct {
-	objects, templates int
-	// Named also counts objects in files that the user named, such as the files of a commit.
+	objects, templates, documents, converted int
+	// Named also counts what is in files that the user named, such as the files of a commit.
 	Named bool
 }
 
-// Templates counts the warnings about templates of Helm, and returns the other diagnostics.
-func (p *PassedBy) Templates(diags diag.List) diag.List {
+// Files counts the warnings about files without objects, and returns the other diagnostics.
+func (p *PassedBy) Files(diags diag.List) diag.List {
 	return slices.DeleteFunc(diags, func(d diag.Diagnostic) bool {
-		passed := d.Code == diag.HelmTemplate && d.Severity == diag.Warning
-		if passed {
+		switch {
+		case d.Code == diag.HelmTemplate && d.Severity == diag.Warning:
 			p.templates++
+		case d.Code == diag.NotAnObject && (p.Named || d.Severity == diag.Warning):
+			p.documents++
+		default:
+			return false
 		}
-		return passed
+		return true
 	})
 }
+
+// Converted counts a policy that is written in CEL already.
+func (p *PassedBy) Converted() { p.converted++ }
 
 // Other counts an object that no family owns, or returns the diagnostic about it: where the user named its file, and where it was probably
 // meant as a policy.
@@ -47,14 +54,23 @@ func (p PassedBy) String() string {
 	if p.objects > 0 {
 		parts = append(parts, terminal.Counted(p.objects, "object that is no policy", "objects that are no policies"))
 	}
+	if p.converted > 0 {
+		parts = append(parts, terminal.Counted(p.converted, "policy in CEL", "policies in CEL"))
+	}
 	if p.templates > 0 {
 		parts = append(parts, terminal.Counted(p.templates, "template of Helm", "templates of Helm"))
+	}
+	if p.documents > 0 {
+		parts = append(parts, terminal.Counted(p.documents, "document that is no object", "documents that are no objects"))
 	}
 	switch {
 	case len(parts) == 0:
 		return ""
-	case p.objects+p.templates == 1:
+	case p.objects+p.converted+p.templates+p.documents == 1:
 		return parts[0] + " is passed over"
+	case len(parts) == 1:
+		return parts[0] + " are passed over"
 	}
-	return strings.Join(parts, " and ") + " are passed over"
+	last := len(parts) - 1
+	return strings.Join(parts[:last], ", ") + " and " + parts[last] + " are passed over"
 }

@@ -71,7 +71,7 @@ func addReference(cmd *cobra.Command, to *string) {
 func push(cmd *cobra.Command, paths []string, reference string) error {
 	objects, diags := source.Load(paths, source.Options{Stdin: terminal.Stdin(cmd.InOrStdin()), Recursive: true, Numbers: source.Exact})
 	var passed load.PassedBy
-	diags = passed.Templates(diags)
+	diags = passed.Files(diags)
 	var files []policyartifact.File
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)

@@ -155,29 +155,15 @@ func (e *Evaluator) Each(ctx context.Context, o map[string]any, operation policy
 
 // noting returns the world that notes which Namespaces are asked for and not known.
 func (e *Evaluator) noting(root world.Root) world.Root {
-	return world.RootFunc(func(r world.Reach) world.World {
-		w := root.For(r)
-		if reader, ok := w.Namespaces.(world.NamespaceObjects); ok {
-			w.Namespaces = notingNamespaces{w.Namespaces, reader, e.unknown}
+	return world.Through(root, func(ctx context.Context, c world.Call, next world.Next) (any, error) {
+		found, err := next(ctx, c.Request)
+		if o, whole := found.(map[string]any); whole && o == nil && err == nil {
+			if name, ok := c.Request.(world.NamespaceRequest); ok {
+				e.unknown.Store(string(name), nil)
+			}
 		}
-		return w
+		return found, err
 	})
-}
-
-// notingNamespaces notes the names of unknown Namespaces.
-type notingNamespaces struct {
-	world.Namespaces
-	objects world.NamespaceObjects
-	unknown *sync.Map
-}
-
-// Namespace implements world.NamespaceObjects.
-func (n notingNamespaces) Namespace(ctx context.Context, name string) (map[string]any, error) {
-	o, err := n.objects.Namespace(ctx, name)
-	if o == nil && err == nil {
-		n.unknown.Store(name, nil)
-	}
-	return o, err
 }
 
 func (e *Evaluator) run(ctx context.Context, s *catalog.Snapshot, root world.Root, req *policy.Request, stage policy.Stage, without unverified) policy.Outcome {
@@ -340,7 +326,7 @@ func (e *Evaluator) namespaceLabels(namespace string) func(context.Context) (map
 		labels, known := e.given.Namespaces()[namespace]
 		if e.Root != nil && e.Cluster == nil {
 			var err error
-			if labels, err = e.Root.For(world.Cluster()).Namespaces.Labels(ctx, namespace); err != nil {
+			if labels, err = e.Root.For(world.Cluster()).Namespaces.Labels(ctx, world.NamespaceRequest(namespace)); err != nil {
 				return nil, err
 			}
 			known = labels != nil

@@ -2,12 +2,8 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -15,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/apicall"
+	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/world"
 	"ephor.invalid/ephor/internal/world/live"
 )
@@ -24,16 +21,11 @@ type Cluster struct {
 	Dynamic dynamic.Interface
 	Kinds   *Served
 	Root    *live.Root
+	// Client is the client of Reader, which reads policies, owners and namespaces.
+	Client rest.Interface
+	Reader *cluster.Reader
 
 	server clientdiscovery.ServerVersionInterface
-	mu     sync.Mutex
-	labels map[string]namespaceLabels
-}
-
-// namespaceLabels is the result of a lookup of a namespace.
-type namespaceLabels struct {
-	labels map[string]string
-	err    error
 }
 
 // Limits of requests to the API server. Listing waits for each page anyway, but rules may send many requests.
@@ -50,7 +42,7 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 	}
 	config.QPS, config.Burst, config.UserAgent = QPS, Burst, "ephor-cli"
 	config.WarningHandler = rest.NoWarnings{} // policies may match deprecated versions, which is not a mistake of the user
-	c := &Cluster{labels: map[string]namespaceLabels{}}
+	c := &Cluster{}
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -62,16 +54,21 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 		return nil, fmt.Errorf("list what the cluster serves: %w%s", err, refused(config.Host, err))
 	}
 	c.server = resources
+	if c.Client, err = cluster.Client(config); err != nil {
+		return nil, err
+	}
+	c.Reader = cluster.New(c.Client, cluster.Options{Kinds: c.Kinds})
 	reader, err := client.New(config, client.Options{})
 	if err != nil {
 		return nil, err
 	}
 	o := live.Options{
-		Config: config, Reader: reader, Creator: reader, Labels: c.NamespaceLabels, Kinds: servedKinds{c.Kinds},
+		Config: config, Reader: reader, Creator: reader, Labels: c.NamespaceLabels, Kinds: c.Kinds.lookups(),
 		Services:   apicall.ServiceOptions{Block: apicall.DefaultBlocklist},
 		Signatures: c.signatures,
-		Globals: func(r *live.Root) (world.Globals, error) {
-			return &globals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}, nil
+		Globals: func(r *live.Root) error {
+			r.Globals = (&globals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}).read
+			return nil
 		},
 	}
 	if registries {
@@ -99,25 +96,11 @@ func refused(host string, err error) string {
 	return " (no API server answers at " + host + ": start the cluster, or choose another one with --kubeconfig or --context)"
 }
 
-// NamespaceLabels reads the labels of a namespace and caches them.
+// NamespaceLabels reads the labels of a namespace once.
 func (c *Cluster) NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
-	c.mu.Lock()
-	known, ok := c.labels[namespace]
-	c.mu.Unlock()
-	if ok {
-		return known.labels, known.err
-	}
-	o, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, namespace, metav1.GetOptions{})
+	labels, err := c.Reader.NamespaceLabels(ctx, namespace)
 	if err != nil {
-		known.err = fmt.Errorf("failed to get the resource's namespace (%w)", err)
-	} else {
-		known.labels = o.GetLabels()
+		err = fmt.Errorf("failed to get the resource's namespace (%w)", err)
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return nil, known.err // an error that says nothing about the namespace is not cached
-	}
-	c.mu.Lock()
-	c.labels[namespace] = known
-	c.mu.Unlock()
-	return known.labels, known.err
+	return labels, err
 }

@@ -19,7 +19,6 @@ import (
 
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/decision"
-	"ephor.invalid/ephor/internal/decision/store"
 )
 
 // Limits for a page from a server: its size in bytes, and the number of attempts when the server reports too many requests.
@@ -45,12 +44,9 @@ func (o *DecisionServer) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.name, "tls-server-name", "", "expected name in the certificate of --server; by default the host of the address")
 }
 
-// DecisionPages reads a page of decisions, like the method of decision.Reader.
-type DecisionPages func(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error)
-
 // Pages returns the function that reads pages from the server. It calls unasked once if the server left out namespaces, because there are
 // too many to check the user's rights for each.
-func (o *DecisionServer) Pages(unasked func(namespaces int)) (DecisionPages, error) {
+func (o *DecisionServer) Pages(unasked func(namespaces int)) (decision.Pages, error) {
 	u, err := url.Parse(o.Address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fmt.Errorf("--server: %q is not the address of a dashboard, such as https://127.0.0.1:8443", o.Address)
@@ -190,27 +186,4 @@ func parameters(q *decision.Query, after string, limit int) url.Values {
 		}
 	}
 	return v
-}
-
-// IsDecisionStore reports whether an address is that of a store that can be read, and not the path of a file of JSON lines.
-func IsDecisionStore(address string) bool {
-	return strings.HasPrefix(address, "sqlite:") || strings.HasPrefix(address, "postgres://")
-}
-
-// DecisionStoreName returns the name of a store for messages: its address, or "the database" for a database, whose address may contain
-// a password.
-func DecisionStoreName(address string) string {
-	if strings.HasPrefix(address, "postgres://") {
-		return "the database"
-	}
-	return address
-}
-
-// ReadDecisionStore opens a store for reading, even if another process has it open. The caller calls closed when done.
-func ReadDecisionStore(address string) (pages DecisionPages, closed func() error, err error) {
-	s, err := store.OpenReader(address)
-	if err != nil {
-		return nil, nil, err
-	}
-	return s.Page, s.Close, nil
 }

@@ -32,9 +32,9 @@ type fetched struct {
 	err   error
 }
 
-// Global implements world.Globals.
-func (g *globals) Global(ctx context.Context, name string) (any, error) {
-	name, projection, _ := strings.Cut(name, ".")
+// read is world.Globals.
+func (g *globals) read(ctx context.Context, asked world.GlobalRequest) (any, error) {
+	name, projection, _ := strings.Cut(string(asked), ".")
 	g.mu.Lock()
 	if g.entries == nil {
 		g.entries = map[string]*fetched{}
@@ -65,9 +65,9 @@ func (g *globals) fetch(ctx context.Context, name string, f *fetched) error {
 	case e.Resource != nil:
 		f.data, err = g.list(ctx, e.Resource)
 	case e.Call.API != nil:
-		f.data, err = g.api.Call(ctx, *e.Call.API)
+		f.data, err = g.api(ctx, *e.Call.API)
 	case e.Call.Service != nil:
-		f.data, err = g.services.Call(ctx, *e.Call.Service)
+		f.data, err = g.services(ctx, *e.Call.Service)
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (g *globals) list(ctx context.Context, r *globalentry.Resource) (any, error
 	if err != nil {
 		return nil, err
 	}
-	answer, err := g.api.Call(ctx, world.APIRequest{Method: world.GET, Path: path})
+	answer, err := g.api(ctx, world.APIRequest{Method: world.GET, Path: path})
 	if err != nil {
 		return nil, err
 	}

@@ -13,5 +13,5 @@ var HTTP = sync.OnceValue(func() world.HTTP {
 	if err != nil {
 		return nil // the options are constant, so there is no error
 	}
-	return s
+	return s.Exchange
 })

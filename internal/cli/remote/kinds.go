@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,15 +64,7 @@ func (s *Served) All(programs []*policy.Program) []discovery.Resource {
 	return out
 }
 
-// servedKinds implements the interfaces of package world for the kinds of the cluster.
-type servedKinds struct{ *Served }
-
-// Namespaced implements world.Kinds.
-func (s servedKinds) Namespaced(ctx context.Context, apiVersion, kind string) (bool, error) {
-	return discovery.Kinds{Resources: s.list}.Namespaced(ctx, apiVersion, kind)
-}
-
-// Find implements world.KindFinder.
-func (s servedKinds) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind, error) {
-	return discovery.Kinds{Resources: s.Served}.Find(ctx, apiVersion, kind)
+// lookups returns the lookups of kinds that rules need.
+func (s *Served) lookups() world.Kinds {
+	return world.Kinds{Namespaced: discovery.Kinds{Resources: s.list}.Namespaced, Find: discovery.Kinds{Resources: s}.Find}
 }

@@ -13,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/source"
 )
 
@@ -84,6 +86,23 @@ func (c *Cluster) List(ctx context.Context, q Query, give func(Page)) {
 		}
 	}
 	wg.Wait()
+}
+
+// Exceptions passes the exceptions of all kinds to give: those in the namespace, or all if it is empty. The diagnostics name what could not be listed.
+func (c *Cluster) Exceptions(ctx context.Context, namespace string, give func(source.Object)) (diags diag.List) {
+	var kinds []discovery.Resource
+	for _, x := range compile.Product.Exceptions() {
+		kinds = append(kinds, c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind})...)
+	}
+	c.List(ctx, Query{Kinds: kinds, Namespace: namespace, Page: PageSize}, func(p Page) {
+		for _, o := range p.Objects {
+			give(o)
+		}
+		if p.Err != nil {
+			diags.Errorf("", "%s", p.Err)
+		}
+	})
+	return diags
 }
 
 // listKind lists one kind. It reads named objects one by one, since a cluster may be large.

@@ -20,29 +20,29 @@ func (b overlay) For(r world.Reach) world.World {
 	w := b.cluster.For(r)
 	given := b.given.For(r)
 	both := both{given: given, cluster: w}
-	w.Objects, w.Lists = both, both
+	w.Objects, w.Lists = both.object, both.list
 	return w
 }
 
 // both reads from files and from a cluster.
 type both struct{ given, cluster world.World }
 
-// Get implements world.Objects.
-func (b both) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	o, err := b.given.Objects.Get(ctx, apiVersion, kind, namespace, name)
+// object is world.Objects.
+func (b both) object(ctx context.Context, r world.ObjectRequest) (map[string]any, error) {
+	o, err := b.given.Objects(ctx, r)
 	if apierrors.IsNotFound(err) {
-		return b.cluster.Objects.Get(ctx, apiVersion, kind, namespace, name)
+		return b.cluster.Objects(ctx, r)
 	}
 	return o, err
 }
 
-// List implements world.Lists.
-func (b both) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
-	out, err := b.given.Lists.List(ctx, q)
+// list is world.Lists.
+func (b both) list(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	out, err := b.given.Lists(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	more, err := b.cluster.Lists.List(ctx, q)
+	more, err := b.cluster.Lists(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +57,4 @@ func (b both) List(ctx context.Context, q world.Query) ([]map[string]any, error)
 func identity(o map[string]any) string {
 	u := unstructured.Unstructured{Object: o}
 	return u.GroupVersionKind().GroupKind().String() + " " + u.GetNamespace() + " " + u.GetName()
-}
-
-// Find implements world.KindFinder.
-func (b both) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind, error) {
-	finder, ok := b.cluster.Lists.(world.KindFinder)
-	if !ok {
-		return nil, world.ErrUnavailable
-	}
-	return finder.Find(ctx, apiVersion, kind)
 }

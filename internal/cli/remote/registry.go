@@ -22,12 +22,16 @@ func AddRegistryFlag(f *pflag.FlagSet, to *bool) {
 // providers are the credential providers that the command line uses: those available to its user.
 var providers = []string{"default", "google", "amazon", "azure", "github"}
 
-// Images returns the client for image registries, or nil if queries are not allowed.
-func Images(allowed bool) (world.Images, error) {
+// Images returns the lookups in image registries, or none if queries are not allowed.
+func Images(allowed bool) (none world.Images, err error) {
 	if !allowed {
-		return nil, nil
+		return none, nil
 	}
-	return registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace, ConfinedLogin: true}) // the login is that of the user
+	client, err := registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace, ConfinedLogin: true}) // the login is that of the user
+	if err != nil {
+		return none, err
+	}
+	return client.Lookups(), nil
 }
 
 // secretsNamespace is the namespace of pull secrets that are named without one: the namespace of the controllers.

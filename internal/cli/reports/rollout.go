@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ephor.invalid/ephor/internal/cli/impact"
-	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/rollout"
@@ -183,7 +182,7 @@ func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, err
 	}
 	plan := c.Plan(ctx)
 	if at != nil {
-		plan.Own(ctx, &rollout.Owners{Read: remote.Metas{Kinds: at.Kinds, Client: at.metadata}.Read, Label: o.ownerLabel, Limit: o.ownerReads})
+		plan.Own(ctx, &rollout.Owners{Read: at.Reader.Meta, Label: o.ownerLabel, Limit: o.ownerReads})
 	}
 	plan.Evaluate(facts)
 	return plan, diags, nil

@@ -87,7 +87,7 @@ func WriteFile(path, version string, rules []Rule, results []Result) error {
 
 // Finding converts a diagnostic to a result.
 func Finding(rule string, d diag.Diagnostic) Result {
-	text := d.Summary
+	text := d.Text()
 	if d.Path != "" {
 		text = d.Path + ": " + text
 	}

@@ -25,19 +25,16 @@ func TestLineDiff(t *testing.T) {
 		a, b []string
 		want string
 	}{
-		{"equal", numbers(2, nil), numbers(2, nil), "  …"},
 		{"changed", numbers(3, nil), numbers(3, map[int]string{1: "x"}), "  0\n- 1\n+ x\n  2"},
-		{"added", nil, []string{"x"}, "+ x"},
-		{"removed", []string{"x"}, nil, "- x"},
+		{"added", []string{"a"}, []string{"a", "x"}, "  a\n+ x"},
+		{"removed", []string{"a", "x"}, []string{"a"}, "  a\n- x"},
+		{"far from the beginning", numbers(9, nil), numbers(9, map[int]string{6: "x"}), "  …\n  3\n  4\n  5\n- 6\n+ x\n  7\n  8"},
+		{"far from the end", numbers(9, nil), numbers(9, map[int]string{0: "x"}), "- 0\n+ x\n  1\n  2\n  3\n  …"},
 		{"far from each other", numbers(20, nil), numbers(20, map[int]string{2: "x", 17: ""}),
 			"  0\n  1\n- 2\n+ x\n  3\n  4\n  5\n  …\n  14\n  15\n  16\n- 17\n  18\n  19"},
 	} {
-		if got := strings.Join(lineDiff(c.a, c.b), "\n"); got != c.want {
+		if got := strings.Join(lineDiff(strings.Join(c.a, "\n"), strings.Join(c.b, "\n")), "\n"); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
 		}
-	}
-	long := numbers(diffLimit+1, nil)
-	if got := diffOps(long, long[:1]); len(got) != len(long)+1 || got[0] != "- 0" || got[len(got)-1] != "+ 0" {
-		t.Errorf("texts beyond the limit: %d lines", len(got))
 	}
 }

@@ -33,7 +33,7 @@ type testRun struct {
 	families   *compile.Registry // the families of the policies; nil for those of Ephor
 	server     kubeversion.Minor
 	strict     bool
-	images     world.Images // nil: no registry is queried
+	images     world.Images // none: no registry is queried
 	signatures world.Signatures
 
 	log      bytes.Buffer // the lines that report progress

@@ -67,7 +67,7 @@ func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 	}
 	w.values.ContextResources = func() ([]map[string]any, error) { return slices.Concat(context.Resources, w.objects, r.targets), nil }
 	w.values.Served = len(r.targets) > 0
-	if w.values.Images == nil {
+	if w.values.Images.Image == nil {
 		w.values.Images = context.Images
 	}
 	if len(r.APICallResponses) > 0 {
@@ -88,9 +88,9 @@ func (r *testRun) readContext() (*clivalues.Context, error) {
 	return load.Context(r.within(r.Context)[0])
 }
 
-var noGlobals = world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
+func noGlobals(context.Context, world.GlobalRequest) (any, error) {
 	return nil, fmt.Errorf("the Test has no globalContextEntries: %w", world.ErrUnavailable)
-})
+}
 
 // root returns the world for the policy with that name.
 func (w *testWorld) root(policy string) world.Root {

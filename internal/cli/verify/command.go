@@ -14,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/sigverify"
@@ -277,9 +278,9 @@ func read(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s is longer than %d bytes", name, maxFile)
+	text, err := bounded.Read(f, maxFile)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
 	return string(text), err
 }

@@ -28,19 +28,16 @@ type Globals struct {
 	Changed *controller.Signal
 }
 
-// Limits bound the resources of all entries.
-type Limits struct{ MaxEntries, MaxBytes int }
-
-// New returns Globals. Their data is refreshed until ctx is done.
-func New(ctx context.Context, cfg *rest.Config, l Limits, api world.API, services world.Services, events event.Recorder, log *slog.Logger) (*Globals, error) {
+// New returns Globals.
+func New(cfg *rest.Config, f Flags, api world.API, services world.Services, events event.Recorder, log *slog.Logger) (*Globals, error) {
 	resources, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	g := &Globals{Changed: &controller.Signal{}}
 	g.Entries = intake.NewEntries(g.Changed.Fire, log)
-	g.Store = globalctx.New(ctx, globalctx.Options{
-		API: api, Services: services, Resources: resources, MaxEntries: l.MaxEntries, MaxBytes: l.MaxBytes,
+	g.Store = globalctx.New(globalctx.Options{
+		API: api, Services: services, Resources: resources, MaxEntries: f.maxEntries, MaxBytes: f.maxBytes,
 		Changed: func(string) { g.Changed.Fire() },
 		Failed:  func(e *globalentry.Entry, err error) { events.Record(g.failure(e.Name, err)) },
 		Now:     time.Now, Log: log,
@@ -58,6 +55,11 @@ func (g *Globals) failure(name string, err error) event.Event {
 		Regarding: at, Type: event.Warning, Reason: event.PolicyError, Action: event.Retrying, Note: err.Error(),
 		Controller: event.GlobalContextController,
 	}
+}
+
+// Data returns the row that refreshes the data of the entries.
+func (g *Globals) Data() controller.Row {
+	return controller.Row{Name: "global-context-data", Sources: []controller.Source{g.Store}}
 }
 
 // Settle waits for the data of the existing entries.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -24,15 +25,16 @@ func (r recorded) Record(e event.Event) { r <- e }
 
 func TestGlobalsFollowEvents(t *testing.T) {
 	calls := make(chan string, 10)
-	api := world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+	api := world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 		calls <- r.Path.String()
 		return r.Path.String(), nil
 	})
 	events := make(recorded, 10)
-	g, err := New(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, Limits{MaxBytes: 1000}, api, nil, events, slog.New(slog.DiscardHandler))
+	g, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, Flags{maxBytes: 1000}, api, nil, events, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	go controller.RunRows(t.Context(), []controller.Row{g.Data()}, slog.New(slog.DiscardHandler), nil)
 	h := g.Watches()[0].Handler
 	object := func(uid, spec string, generation int64) *unstructured.Unstructured {
 		var u unstructured.Unstructured

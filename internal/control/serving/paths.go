@@ -75,12 +75,13 @@ type Paths struct {
 	behind   controller.Pause    // of rounds of the leader that ended in a conflict
 }
 
-// NewPaths returns the paths of a server. on enables the secret segments, name is the name of the Secret, and deployment the
+// NewPaths returns the paths of a server. clients are those that it answers, name is the name of the Secret, and deployment the
 // Deployment of the server, empty for none.
-func NewPaths(f Flags, on bool, name, namespace, deployment, reporter string, m manager.Manager, log *slog.Logger) *Paths {
+func NewPaths(f Flags, clients ClientFlags, name, namespace, deployment, reporter string, m manager.Manager, log *slog.Logger) *Paths {
+	f.Paths.warn(clients, log)
 	p := &Paths{
 		behind: conflictPause,
-		flags:  f.Paths, on: on, manager: m, log: log, controller: reporter, Changed: func() {}, now: time.Now, wake: &controller.Signal{},
+		flags:  f.Paths, on: f.Paths.on(clients), manager: m, log: log, controller: reporter, Changed: func() {}, now: time.Now, wake: &controller.Signal{},
 		store:    &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: name},
 		rotation: secretpath.Rotation{Period: f.Paths.rotation, Settle: pathSettle, Overlap: f.Paths.overlap},
 	}

@@ -183,8 +183,8 @@ func approvalOf(object map[string]any) (by string, at metav1.Time, proof string)
 	return by, at, proof
 }
 
-// HasApproval reports whether the status of an exception has an approval, proved or not.
-func HasApproval(object map[string]any) bool {
+// hasApproval reports whether the status of an exception has an approval, proved or not.
+func hasApproval(object map[string]any) bool {
 	_, _, proof := approvalOf(object)
 	return proof != ""
 }
@@ -192,8 +192,8 @@ func HasApproval(object map[string]any) bool {
 // approvedWithin bounds the check of one approval, which may read the keys.
 const approvedWithin = 10 * time.Second
 
-// Approved returns a function that reports whether an exception has a proved approval.
-func Approved(seals keystore.Seals) func(object map[string]any) (bool, error) {
+// approved returns a function that reports whether an exception has a proved approval.
+func approved(seals keystore.Seals) func(object map[string]any) (bool, error) {
 	return func(object map[string]any) (bool, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), approvedWithin)
 		defer cancel()

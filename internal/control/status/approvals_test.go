@@ -40,7 +40,7 @@ func TestApprovals(t *testing.T) {
 	seals := keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: func() time.Time { return now }}}
 	a := NewApprovals(c, c, seals, slog.New(slog.DiscardHandler))
 	a.now = func() time.Time { return now }
-	approved := Approved(seals)
+	check := approved(seals)
 	read := func(name string) map[string]any {
 		u := stored(name, "")
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(u), u); err != nil {
@@ -50,7 +50,7 @@ func TestApprovals(t *testing.T) {
 	}
 	holds := func(what string, object map[string]any, want bool) {
 		t.Helper()
-		if ok, err := approved(object); err != nil || ok != want {
+		if ok, err := check(object); err != nil || ok != want {
 			t.Errorf("%s: approved %v, %v", what, ok, err)
 		}
 	}

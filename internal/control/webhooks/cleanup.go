@@ -6,7 +6,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"ephor.invalid/ephor/internal/control/serving"
@@ -23,18 +22,15 @@ type Cleanup struct {
 	Paths        *serving.Paths
 	Settings     *settings.Store
 	Installation *serving.Installation
-	Unlocked     serving.Unlocked
+	Unlocked     *serving.Unlocked
 	Apply        *webhookconf.Reconciler
-	Conditions   *webhookconf.Conditions
 	Options      webhookconf.Options
-	ConfigMap    string                   // the name of the main ConfigMap
-	Configured   func(*settings.Settings) // called with what each read of it says; nil after its deletion
 	Log          *slog.Logger
 }
 
 // Once writes the configurations with the current paths, like that of the Reconciler.
 func (w *Cleanup) Once(ctx context.Context) (time.Duration, error) {
-	return w.Paths.Round(ctx, &w.Unlocked, w.write)
+	return w.Paths.Round(ctx, w.Unlocked, w.write)
 }
 
 // write writes the configurations with these paths, and reports whether all of them were written.
@@ -71,27 +67,8 @@ func (w *Cleanup) Watches() []intake.Watch {
 		UpdateFunc: func(any, any) { w.Changed.Fire() },
 		DeleteFunc: func(any) { w.Changed.Fire() },
 	}
-	config := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    w.configure,
-		UpdateFunc: func(_, obj any) { w.configure(obj) },
-		DeleteFunc: func(any) { w.Unlocked.Load(nil); w.Settings.Set(nil); w.Configured(nil); w.Changed.Fire() },
-	}
 	return []intake.Watch{
-		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: serving.OwnerObject(), Handler: news},
+		{Object: serving.OwnerObject(), Handler: news},
 		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: w.Paths.Configurations(news)}, {Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: toolscache.ResourceEventHandlerFuncs{}},
 	}
-}
-
-// configure applies the main ConfigMap. The admission controller reports mistakes in it.
-func (w *Cleanup) configure(obj any) {
-	cm, ok := obj.(*corev1.ConfigMap)
-	if !ok || cm.Name != w.ConfigMap {
-		return
-	}
-	w.Unlocked.Load(cm)
-	s, _ := settings.Parse(cm.Data)
-	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions, w.Conditions) // the settings are not shared yet
-	w.Settings.Set(s)
-	w.Configured(s)
-	w.Changed.Fire()
 }

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -192,5 +194,99 @@ func TestCheckLongerThanACall(t *testing.T) {
 	write(t, s, records[10:])
 	if got := all(t, s, &decision.Query{}, 100); len(got) != len(records) || len(begun) > 0 {
 		t.Errorf("%d records, %d more checks", len(got), len(begun))
+	}
+}
+
+// A full disk loses no stored record: only a file that has its own size makes room for new ones.
+func TestDiskFull(t *testing.T) {
+	for _, o := range []Options{{}, {MaxBytes: 1 << 30}} {
+		s := opened(t, filepath.Join(t.TempDir(), "d.db"), o)
+		records := some(5000, rand.New(rand.NewPCG(83, 84)))
+		write(t, s, records[:4000])
+		limit := func(pages string) {
+			t.Helper()
+			if _, err := s.write.ExecContext(t.Context(), "PRAGMA max_page_count = "+pages); err != nil {
+				t.Fatal(err)
+			}
+		}
+		limit("1") // its current size
+		if err := s.Write(t.Context(), records[4000:]); !full(err) {
+			t.Errorf("%d: %v", o.MaxBytes, err)
+		}
+		limit("1000000")
+		if got := all(t, s, &decision.Query{}, 1000); len(got) != 4000 {
+			t.Errorf("%d: %d of 4000 records are left", o.MaxBytes, len(got))
+		}
+		write(t, s, records[4000:])
+	}
+}
+
+// A person is erased in steps, between which records are stored. Data of the person that a new record uses stays, and an erasure that failed is
+// completed by the next one.
+func TestWritesWhileAUserIsErased(t *testing.T) {
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
+	random := rand.New(rand.NewPCG(85, 86))
+	var records []decision.Record
+	for i := range 3 {
+		for _, r := range withRequests(some(stepRows, random), random) {
+			r.Time = r.Time.Add(time.Duration(i) * 24 * time.Hour)
+			records = append(records, r)
+		}
+	}
+	write(t, s, records)
+	if _, err := s.write.ExecContext(t.Context(), "CREATE TRIGGER refused BEFORE DELETE ON decision WHEN old.id > "+strconv.FormatInt(records[2*stepRows].Time.UnixMicro(), 10)+" BEGIN SELECT RAISE(ABORT, 'refused'); END"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.EraseUser(t.Context(), "user-3"); err == nil {
+		t.Fatal("the file refuses deletions, and the user is erased")
+	}
+	if err := s.Write(t.Context(), records[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.write.ExecContext(t.Context(), "DROP TRIGGER refused"); err != nil {
+		t.Fatal(err)
+	}
+	others := slices.DeleteFunc(slices.Clone(records), func(r decision.Record) bool { return r.User == "user-3" })
+	ctx, stop := context.WithCancel(t.Context())
+	var writing sync.WaitGroup
+	more := 0
+	writing.Go(func() { // the texts and bodies of these records are those of erased ones, too
+		for batch := range slices.Chunk(records[:stepRows], 50) {
+			if ctx.Err() != nil {
+				return
+			}
+			again := slices.Clone(batch)
+			for i := range again {
+				again[i].User, again[i].Time = "jane", again[i].Time.Add(96*time.Hour)
+			}
+			if err := s.Write(t.Context(), again); err != nil {
+				t.Error(err)
+				return
+			}
+			more += len(again)
+		}
+	})
+	if _, err := s.EraseUser(t.Context(), "user-3"); err != nil {
+		t.Error(err)
+	}
+	stop()
+	writing.Wait()
+	got := all(t, s, &decision.Query{Requests: true}, 1000)
+	if want := len(others) + more; len(got) != want && len(got) != want+1 {
+		t.Errorf("%d records are left, want %d", len(got), want)
+	}
+	lost := 0
+	for i := range got {
+		switch r := &got[i]; {
+		case r.User == "user-3":
+			t.Fatal("a record of the user is left")
+		case r.Verdict == decision.Refused && r.Message == "":
+			lost++
+		case r.Request != nil && (r.Request.Object == nil || len(r.Request.Object.Deflated) == 0):
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d records lack a text", lost)
 	}
 }

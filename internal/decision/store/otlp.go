@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -34,6 +33,14 @@ type OTLP struct {
 	conn   *grpc.ClientConn // nil before the first message, and after one that failed
 }
 
+// otlpRow and insecureOTLPRow are the rows of the store in the table of stores.
+var (
+	otlpRow         = row{prefix: "otlp://", form: "otlp://HOST:PORT", is: "an OpenTelemetry collector", open: openOTLP}
+	insecureOTLPRow = row{prefix: "otlp+insecure://", open: openOTLP}
+)
+
+func openOTLP(address string, _ Options) (decision.Store, error) { return NewOTLP(address) }
+
 // NewOTLP returns the store at an address: otlp://HOST:PORT over TLS with the authorities of the system, otlp+insecure://HOST:PORT without TLS.
 func NewOTLP(address string) (*OTLP, error) {
 	host, secure := strings.CutPrefix(address, "otlp://")
@@ -49,42 +56,31 @@ func NewOTLP(address string) (*OTLP, error) {
 
 // Write implements decision.Store. It divides a batch that is too long for one message.
 func (s *OTLP) Write(ctx context.Context, records []decision.Record) error {
+	return inParts(records, func(part []decision.Record) error { return s.writePart(ctx, part) })
+}
+
+func (s *OTLP) writePart(ctx context.Context, records []decision.Record) error {
 	var lost decision.Lost
 	message := messageOf(records)
 	list := message.ResourceLogs[0].ScopeLogs[0]
-	empty := proto.Size(message)
-	size := empty
-	send := func() {
-		if len(list.LogRecords) == 0 {
-			return
-		}
-		if err := s.send(ctx, message); err != nil {
-			lost.Add(len(list.LogRecords), err)
-		}
-		list.LogRecords, size = nil, empty
-	}
 	for i := range records {
 		one, err := eventOf(&records[i])
 		if err != nil {
 			lost.Add(1, err)
 			continue
 		}
-		bytes := proto.Size(one) + eventOverhead
-		if empty+bytes > maxMessage {
-			lost.Add(1, fmt.Errorf("a record of %d bytes is too long to be sent", bytes))
-			continue
-		}
-		if size+bytes > maxMessage {
-			send()
-		}
-		list.LogRecords, size = append(list.LogRecords, one), size+bytes
+		list.LogRecords = append(list.LogRecords, one)
 	}
-	send()
+	if n := proto.Size(message); n > maxMessage {
+		return tooLong(n)
+	}
+	if n := len(list.LogRecords); n > 0 {
+		if err := s.send(ctx, message); err != nil {
+			lost.Add(n, err)
+		}
+	}
 	return lost.Err()
 }
-
-// eventOverhead bounds the bytes that an event adds to a message beside its own: its tag, and the lengths of it and of what contains it.
-const eventOverhead = 16
 
 // messageOf returns the message for records, without their events.
 func messageOf(records []decision.Record) *collector.ExportLogsServiceRequest {
@@ -100,7 +96,7 @@ func messageOf(records []decision.Record) *collector.ExportLogsServiceRequest {
 
 // eventOf returns the event of a record.
 func eventOf(r *decision.Record) (*logs.LogRecord, error) {
-	body, err := json.Marshal(r)
+	body, err := r.AppendJSON(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,27 @@ type Postgres struct {
 	o      Options
 	reads  bool // the store is read only
 	closed atomic.Bool
+	// limited begins transactions: the server ends those of a process that has vanished, so that their locks stop no other one.
+	limited string
 
 	writing, reading *link
+}
+
+// postgresRow is the row of the store in the table of stores.
+var postgresRow = row{
+	prefix: "postgres://", form: "postgres://USER@HOST/DATABASE", is: "a database", name: "the database",
+	open: func(address string, o Options) (decision.Store, error) { return NewPostgres(address, o) },
+	read: func(address string) (Readable, error) { return readPostgres(address) },
+}
+
+// readPostgres returns a read-only store, which does not change the tables.
+func readPostgres(address string) (*Postgres, error) {
+	s, err := NewPostgres(address, Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.reads = true
+	return s, nil
 }
 
 // NewPostgres returns the store at an address: postgres://USER@HOST/DATABASE and its parameters. Other settings come from the usual
@@ -84,9 +103,14 @@ func NewPostgres(address string, o Options) (*Postgres, error) {
 	}
 	c.ConnectTimeout = sendTimeout
 	c.RuntimeParams["application_name"] = "ephor"
-	s := &Postgres{config: c, o: o}
+	s := &Postgres{config: c, o: o, limited: limitedTo(queryTimeout)}
 	s.writing, s.reading = newLink(s.connect), newLink(s.connect)
 	return s, nil
+}
+
+// limitedTo returns the statements that end a transaction whose client is silent for a while.
+func limitedTo(d time.Duration) string {
+	return fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d; ", d.Milliseconds())
 }
 
 // connect returns a new connection. If the tables do not exist, it creates them.
@@ -160,8 +184,10 @@ type entry struct {
 	Bodies []string `json:"bodies,omitempty"`
 }
 
-// plain returns a text that the database accepts.
-func plain(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
+// plain returns a text that the database accepts: UTF-8 without zero bytes.
+func plain(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\ufffd"), "\ufffd")
+}
 
 // insertEntries stores a list of entries.
 const insertEntries = `INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies)
@@ -184,7 +210,7 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 		var keys []string
 		if r.Request != nil {
 			var err error
-			if r.Request, keys, err = bodies.split(r.Request, r.Time.UnixMicro()/hour); err != nil {
+			if r.Request, keys, err = bodies.add(r.Request, r.Time.UnixMicro()/hour); err != nil {
 				return err
 			}
 		}
@@ -197,7 +223,7 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 			policies = append(policies, plain(x.Policy))
 		}
 		entries[i] = entry{
-			At: r.Time.UnixMicro(), UID: plain(r.UID), Cluster: plain(r.Cluster), Namespace: plain(r.Namespace), User: plain(r.User), Kind: plain(r.Kind), Verdict: string(r.Verdict),
+			At: r.Time.UnixMicro(), UID: plain(r.UID), Cluster: plain(r.Cluster), Namespace: plain(r.Namespace), User: plain(r.User), Kind: plain(r.Kind), Verdict: plain(string(r.Verdict)),
 			Policies: policies, Record: base64.StdEncoding.EncodeToString(b), Bodies: keys,
 		}
 	}
@@ -210,7 +236,7 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 		if len(bodies) > 0 {
 			first = "SELECT pg_advisory_xact_lock_shared(" + bodiesLock + ")"
 		}
-		return inTransaction(ctx, c, first, func() error {
+		return inTransaction(ctx, c, s.limited+first, func() error {
 			if stored, err := remember(ctx, c, batch); err != nil || stored {
 				return err
 			}
@@ -344,14 +370,18 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		full = full || length > pageBytes
 	}
 	var found map[string]*decision.Body
+	keys := make([][]string, len(rows))
 	if q.Requests {
+		for i, row := range rows {
+			keys[i] = keysOf(row[3])
+		}
 		var n int
-		if found, n, err = s.bodies(ctx, rows); err != nil {
+		if found, n, err = s.bodies(ctx, keys); err != nil {
 			return page, err
 		}
 		rows, full = rows[:n], full || n < len(rows)
 	}
-	for _, row := range rows {
+	for i, row := range rows {
 		b, err := hex.DecodeString(strings.TrimPrefix(string(row[2]), `\x`))
 		if err != nil {
 			return page, fmt.Errorf("read decisions: %w", err)
@@ -363,7 +393,7 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		if r.Request != nil {
 			if !q.Requests {
 				r.Request = nil
-			} else if err := fillBodies(r.Request, row[3], found); err != nil {
+			} else if r.Request, err = withBodies(r.Request, keys[i], found); err != nil {
 				return page, err
 			}
 		}

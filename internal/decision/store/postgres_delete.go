@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -9,7 +10,10 @@ import (
 )
 
 // deleting is a connection for the deletion of records. Writers have others, and do not wait for it.
-type deleting struct{ conn *pgconn.PgConn }
+type deleting struct {
+	conn    *pgconn.PgConn
+	limited string
+}
 
 // apart runs a deletion on a connection of its own.
 func (s *Postgres) apart(ctx context.Context, run func(deleting) error) error {
@@ -21,7 +25,7 @@ func (s *Postgres) apart(ctx context.Context, run func(deleting) error) error {
 		return err
 	}
 	defer hangUp(c)
-	return run(deleting{c})
+	return run(deleting{c, s.limited})
 }
 
 // step runs one statement, and returns its rows and the number of rows that it changed.
@@ -166,9 +170,13 @@ func (d deleting) windows(ctx context.Context, text, name string, first, last in
 	return n, nil
 }
 
+// aloneTime bounds the time for which writers wait: they have ten seconds for a batch.
+const aloneTime = 6 * time.Second
+
 // alone runs statements in a transaction while no writer of bodies has one: the decisions that it sees are all decisions up to the last id.
 func (d deleting) alone(ctx context.Context, run func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, aloneTime)
 	defer cancel()
-	return inTransaction(ctx, d.conn, "SELECT pg_advisory_xact_lock("+bodiesLock+")", func() error { return run(ctx) })
+	lock := fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%s)", aloneTime.Milliseconds(), bodiesLock)
+	return inTransaction(ctx, d.conn, d.limited+lock, func() error { return run(ctx) })
 }

@@ -260,3 +260,43 @@ CREATE TRIGGER refused BEFORE DELETE ON ephor_decisions FOR EACH ROW EXECUTE FUN
 		}
 	}
 }
+
+// A process that vanished in a transaction stops other processes for a limited time only: the server ends the transaction.
+func TestPostgresClientVanishes(t *testing.T) {
+	d := newDatabase(t)
+	v := &vanishing{}
+	gone, err := NewPostgres(v.through(d), Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gone.Close()
+	gone.limited = limitedTo(time.Second)
+	records := withRequests(some(20, rand.New(rand.NewPCG(91, 92))), rand.New(rand.NewPCG(93, 94)))
+	if err := gone.Write(t.Context(), records[:10]); err != nil {
+		t.Fatal(err)
+	}
+	d.run(`CREATE FUNCTION stopped() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END $$;
+CREATE TRIGGER stopped BEFORE INSERT ON ephor_decisions FOR EACH ROW EXECUTE FUNCTION stopped()`)
+	c, err := pgconn.Connect(t.Context(), d.Address)
+	if err == nil {
+		_, err = c.Exec(t.Context(), "SELECT pg_advisory_lock(7)").ReadAll()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- gone.Write(ctx, records[10:]) }()
+	d.held() // the bodies of the records are in the transaction
+	v.vanish()
+	hangUp(c)
+	other := d.open(Options{})
+	if err := other.Write(soon(t), records[10:]); err != nil {
+		t.Errorf("another process: %v", err)
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("stored by a process that vanished")
+	}
+}

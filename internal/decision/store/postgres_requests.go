@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -31,40 +30,27 @@ type storedBody struct {
 // bodies has the bodies of a batch by their keys.
 type bodies map[string]storedBody
 
-// split returns a request without its bodies, and the keys of the bodies: in the order of bodiesOf, then those of the lookups. A key is
-// computed from the whole body, since the digest that the sender states may be wrong.
-func (b bodies) split(q *decision.Request, at int64) (*decision.Request, []string, error) {
-	out := *q
-	all := q.Lookups.Answers()
-	if out.Lookups != nil {
-		out.Lookups = out.Lookups.WithAnswers(nil)
-	}
-	keys := make([]string, 0, 3+len(all))
-	of := bodiesOf(&out)
-	for _, at := range slices.Backward(of[:]) {
-		all = slices.Insert(all, 0, *at)
-		*at = nil
-	}
-	for _, body := range all {
+// add adds the bodies of a request. It returns the request without them, and their keys; an empty one for a missing body.
+func (b bodies) add(q *decision.Request, at int64) (*decision.Request, []string, error) {
+	q, all := separate(q)
+	keys := make([]string, len(all))
+	for i, body := range all {
 		if body == nil {
-			keys = append(keys, "")
 			continue
 		}
-		text, err := body.AppendProto(nil)
+		sum, text, err := encoded(body, nil)
 		if err != nil {
 			return nil, nil, err
 		}
-		sum := sha256.Sum256(text)
-		key := base64.StdEncoding.EncodeToString(sum[:16])
+		key := base64.StdEncoding.EncodeToString(sum[:])
 		one, ok := b[key]
 		if !ok {
 			one = storedBody{Key: key, Body: base64.StdEncoding.EncodeToString(text)}
 		}
 		one.Last = max(one.Last, at)
-		b[key] = one
-		keys = append(keys, key)
+		b[key], keys[i] = one, key
 	}
-	return &out, keys, nil
+	return q, keys, nil
 }
 
 // insert stores the bodies that are not stored yet. All writers use the same order, so that no two of them wait for each other.
@@ -85,59 +71,30 @@ SELECT decode(x->>'key', 'base64'), decode(x->>'body', 'base64'), (x->>'last')::
 ON CONFLICT (key) DO UPDATE SET last = excluded.last WHERE b.last < excluded.last`, [][]byte{text}, nil, nil, nil).Read().Err
 }
 
-// bodies reads the bodies of the first n rows, as many as fit on a page. It returns them by their keys, in the form that the database writes.
-func (s *Postgres) bodies(ctx context.Context, rows [][][]byte) (out map[string]*decision.Body, n int, err error) {
-	out = map[string]*decision.Body{}
-	wanted := map[string]bool{}
-	for _, row := range rows {
-		for _, key := range keysOf(row[3]) {
-			wanted[key] = key != ""
-		}
-	}
-	list := func() [][]byte {
-		keys := []string{}
-		for key, want := range wanted {
-			if want {
-				keys = append(keys, strings.TrimPrefix(key, `\\x`))
-			}
-		}
-		return [][]byte{[]byte(jsonList(keys))}
-	}
+// bodies reads the bodies of the first records, as many as fit on a page. rows has the keys of each record, in hex; an empty one for a missing body.
+func (s *Postgres) bodies(ctx context.Context, rows [][]string) (out map[string]*decision.Body, n int, err error) {
 	const among = " FROM ephor_decisions_bodies WHERE key = ANY(ARRAY(SELECT decode(jsonb_array_elements_text($1::jsonb), 'hex')))"
-	if len(wanted) == 0 {
-		return out, len(rows), nil
+	all := distinct(rows)
+	if len(all) == 0 {
+		return nil, len(rows), nil
 	}
-	found, err := s.query(ctx, "SELECT key, length(body)"+among, list())
+	found, err := s.query(ctx, "SELECT encode(key, 'hex'), length(body)"+among, [][]byte{[]byte(jsonList(all))})
 	if err != nil {
 		return nil, 0, err
 	}
-	sizes := map[string]int{}
+	sizes := map[string]int64{}
 	for _, row := range found {
-		if sizes[`\`+string(row[0])], err = strconv.Atoi(string(row[1])); err != nil {
+		if sizes[string(row[0])], err = strconv.ParseInt(string(row[1]), 10, 64); err != nil {
 			return nil, 0, fmt.Errorf("read decisions: %w", err)
 		}
 	}
-	clear(wanted)
-	total := 0
-	for ; n < len(rows); n++ {
-		more := 0
-		for _, key := range keysOf(rows[n][3]) {
-			if key != "" && !wanted[key] {
-				more += sizes[key]
-			}
-		}
-		if total += more; total > pageBytes && n > 0 {
-			break
-		}
-		for _, key := range keysOf(rows[n][3]) {
-			wanted[key] = key != ""
-		}
-	}
-	if found, err = s.query(ctx, "SELECT key, body"+among, list()); err != nil {
+	n = fitting(rows, sizes, 0)
+	if found, err = s.query(ctx, "SELECT encode(key, 'hex'), encode(body, 'hex')"+among, [][]byte{[]byte(jsonList(distinct(rows[:n])))}); err != nil {
 		return nil, 0, err
 	}
+	out = map[string]*decision.Body{}
 	for _, row := range found {
-		text, err := hex.DecodeString(strings.TrimPrefix(string(row[1]), `\x`))
+		text, err := hex.DecodeString(string(row[1]))
 		body := &decision.Body{}
 		if err == nil {
 			err = body.MergeProto(text)
@@ -145,12 +102,12 @@ func (s *Postgres) bodies(ctx context.Context, rows [][][]byte) (out map[string]
 		if err != nil {
 			return nil, 0, fmt.Errorf("read decisions: %w", err)
 		}
-		out[`\`+string(row[0])] = body
+		out[string(row[0])] = body
 	}
 	return out, n, nil
 }
 
-// keysOf returns the keys of a row from a list as the database writes it, {"\\x00",NULL}; an empty text stands for a missing body.
+// keysOf returns the keys of a row from a list as the database writes it, {"\\x00",NULL}, in hex; an empty text stands for a missing body.
 func keysOf(list []byte) []string {
 	text := strings.Trim(string(list), "{}")
 	if text == "" {
@@ -158,39 +115,26 @@ func keysOf(list []byte) []string {
 	}
 	out := strings.Split(text, ",")
 	for i, key := range out {
-		if out[i] = strings.Trim(key, `"`); key == "NULL" {
+		if out[i] = strings.TrimPrefix(strings.Trim(key, `"`), `\\x`); key == "NULL" {
 			out[i] = ""
 		}
 	}
 	return out
 }
 
-// fillBodies adds the bodies to a request. A body that was deleted has no text.
-func fillBodies(q *decision.Request, list []byte, found map[string]*decision.Body) error {
-	keys := keysOf(list)
+// withBodies returns a request with its bodies. A body that was deleted has no text.
+func withBodies(q *decision.Request, keys []string, found map[string]*decision.Body) (*decision.Request, error) {
 	if len(keys) < 3 {
-		return fmt.Errorf("read decisions: a request has %d bodies", len(keys))
+		return nil, fmt.Errorf("read decisions: a request has %d bodies", len(keys))
 	}
-	for i, b := range bodiesOf(q) {
-		if keys[i] == "" {
-			continue
-		}
-		if *b = found[keys[i]]; *b == nil {
-			*b = &decision.Body{}
-		}
-	}
-	if q.Lookups == nil {
-		return nil
-	}
-	answers := make([]*decision.Body, len(keys)-3)
-	for i, key := range keys[3:] {
+	bodies := make([]*decision.Body, len(keys))
+	for i, key := range keys {
 		if key == "" {
 			continue
 		}
-		if answers[i] = found[key]; answers[i] == nil {
-			answers[i] = &decision.Body{}
+		if bodies[i] = found[key]; bodies[i] == nil {
+			bodies[i] = &decision.Body{}
 		}
 	}
-	q.Lookups = q.Lookups.WithAnswers(answers)
-	return nil
+	return united(q, bodies), nil
 }

@@ -152,6 +152,16 @@ func TestPostgresAddress(t *testing.T) {
 func TestPostgresErase(t *testing.T) {
 	d := newDatabase(t)
 	s := d.open(Options{})
+	// Texts that are not UTF-8 are stored, found and erased.
+	odd := some(1, rand.New(rand.NewPCG(95, 96)))
+	odd[0].User, odd[0].Verdict = "jane\xff", "odd\x00"
+	write(t, s, odd)
+	if got := all(t, s, &decision.Query{Users: []string{"jane\xff"}}, 10); len(got) != 1 {
+		t.Errorf("%d records", len(got))
+	}
+	if n, err := s.EraseUser(t.Context(), "jane\xff"); n != 1 || err != nil {
+		t.Errorf("%d records are erased, %v", n, err)
+	}
 	testErase(t, s)
 	rows, err := s.query(t.Context(), "SELECT count(*) FROM ephor_decisions_bodies WHERE position('of user-3'::bytea in body) > 0 UNION ALL SELECT count(*) FROM ephor_decisions_bodies", nil)
 	if err != nil || string(rows[0][0]) != "0" || string(rows[1][0]) == "0" {

@@ -39,6 +39,12 @@ type Remote struct {
 	room   []byte // buffer for a batch
 }
 
+// remoteRow is the row of the store in the table of stores.
+var remoteRow = row{
+	prefix: "https://", form: "https://HOST:PORT", is: "the store of the reports controller",
+	open: func(address string, o Options) (decision.Store, error) { return NewRemote(address, o.TLS) },
+}
+
 // maxRoom bounds the memory that is kept between batches.
 const maxRoom = 2 << 20
 
@@ -72,32 +78,23 @@ func NewRemote(address string, configure func() (*tls.Config, error)) (*Remote, 
 
 // Write implements decision.Store. If a batch is not answered, it sends the batch again with the same ID, until ctx is done.
 func (s *Remote) Write(ctx context.Context, records []decision.Record) error {
-	if len(records) == 0 {
-		return nil
-	}
+	return inParts(records, func(part []decision.Record) error { return s.writePart(ctx, part) })
+}
+
+func (s *Remote) writePart(ctx context.Context, records []decision.Record) error {
 	room := s.room
 	s.room = nil // the connection may still read a batch that failed
 	body, err := decision.AppendBatch(room[:0], decision.NewBatchID(), records)
 	if err != nil {
 		return err
 	}
-	if len(body) <= maxBatchBytes && len(records) <= maxBatchRecords {
-		if err = s.send(ctx, body); err == nil && cap(body) <= maxRoom {
-			s.room = body
-		}
-		return err
+	if len(body) > maxBatchBytes || len(records) > maxBatchRecords {
+		return tooLong(len(body))
 	}
-	if len(records) == 1 {
-		return fmt.Errorf("a record of %d bytes is too long to be sent", len(body))
+	if err = s.send(ctx, body); err == nil && cap(body) <= maxRoom {
+		s.room = body
 	}
-	half := len(records) / 2
-	var lost decision.Lost
-	for _, part := range [][]decision.Record{records[:half], records[half:]} {
-		if err := s.Write(ctx, part); err != nil {
-			lost.Add(len(part), err)
-		}
-	}
-	return lost.Err()
+	return err
 }
 
 func (s *Remote) send(ctx context.Context, body []byte) error {

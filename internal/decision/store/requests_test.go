@@ -144,7 +144,7 @@ func TestRequestBounds(t *testing.T) {
 	later := some(1, random)
 	later[0].Time = day.Add(time.Hour)
 	write(t, s, later)
-	if err := s.trim(t.Context(), requests); err != nil {
+	if _, err := s.trim(t.Context(), requests); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.write.QueryRow("SELECT count(*) FROM body WHERE last < 1e18 AND id NOT IN (SELECT object FROM request)").Scan(&bodies); err != nil || bodies > 0 {

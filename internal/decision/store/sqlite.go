@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,8 +73,10 @@ const hour = int64(time.Hour / time.Microsecond)
 const (
 	// high is the part of the maximum size above which the oldest records are deleted.
 	high = 0.95
-	// trimRows is the number of rows that are deleted at once.
+	// trimRows is the number of records that are deleted at once to make room.
 	trimRows = 20_000
+	// stepRows is the number of records in one step of a deletion. A batch has fewer.
+	stepRows = 4000
 	// trimEvery is the interval at which the age of records is checked.
 	trimEvery = time.Minute
 	// maxTerms bounds the terms that are kept in memory, and maxTermBytes their size in the file.
@@ -112,6 +116,7 @@ type SQLite struct {
 	bodies  map[[16]byte]term
 	looked  time.Time // when the age of records was last checked
 	swept   int64     // the hour before which unused terms were deleted
+	erasing bool      // a user is being erased: there is the table erased
 	// Prepared statements of write.
 	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
 
@@ -123,6 +128,15 @@ type SQLite struct {
 	partsMu sync.Mutex
 	// partsBytes is the size of parts in the file.
 	partsBytes int
+}
+
+// sqliteRow is the row of the store in the table of stores.
+var sqliteRow = row{
+	prefix: "sqlite:", form: "sqlite:PATH", is: "a store in a file",
+	open: func(address string, o Options) (decision.Store, error) {
+		return NewSQLite(strings.TrimPrefix(address, "sqlite:"), o)
+	},
+	read: func(address string) (Readable, error) { return ReadSQLite(strings.TrimPrefix(address, "sqlite:")) },
 }
 
 // term is a row of the table.
@@ -177,12 +191,28 @@ func (s *SQLite) use(ctx context.Context) (func(), error) {
 	}
 }
 
+// change changes the file while no other call does. After a failure, the next call opens the file again.
+func (s *SQLite) change(ctx context.Context, run func() error) error {
+	if s.reads {
+		return errReads
+	}
+	release, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err = run(); broken(err) {
+		s.end()
+	}
+	return err
+}
+
 // opened opens the file if it is not open. The caller has the turn.
 func (s *SQLite) opened(ctx context.Context) error {
 	switch {
 	case s.closed:
 		return errClosed
-	case s.write != nil, s.reads && s.read != nil:
+	case s.write != nil:
 		return nil
 	case s.reads:
 		return s.beginReading(ctx)
@@ -239,14 +269,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	setup := sqliteTables + sqliteRequests + sqliteBatches
-	if before == 2 {
-		setup += columnLookups
-	}
-	if before != sqliteVersion { // otherwise nothing is written: the disk may be full
-		setup += fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
-	}
-	if _, err := s.write.ExecContext(ctx, setup); err != nil {
+	if err := migrateFile(ctx, s.write, before); err != nil {
 		return err
 	}
 	for _, p := range []struct {
@@ -272,6 +295,33 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	return s.beginReading(ctx)
 }
 
+// migrateFile creates the tables, and changes those of an earlier version, in one transaction. In a file of this version it writes nothing: the
+// disk may be full.
+func migrateFile(ctx context.Context, db *sql.DB, version int) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // no effect after Commit
+	if _, err := tx.ExecContext(ctx, sqliteTables+sqliteRequests+sqliteBatches); err != nil {
+		return err
+	}
+	if version != sqliteVersion {
+		setup := fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
+		columns, err := texts(ctx, tx, "SELECT name FROM pragma_table_info('request')")
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(columns, "lookups") { // a file of version 2 can have it: earlier programs did not migrate in a transaction
+			setup += columnLookups
+		}
+		if _, err := tx.ExecContext(ctx, setup); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
 // quickCheck reads the whole file, and returns an error if it is damaged.
 func quickCheck(ctx context.Context, db *sql.DB) error {
 	var verdict string
@@ -284,8 +334,14 @@ func quickCheck(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// beginReading opens the database for queries.
+// beginReading opens the database for queries if it is not open. The caller has the turn.
 func (s *SQLite) beginReading(ctx context.Context) error {
+	s.reading.RLock()
+	open := s.read != nil
+	s.reading.RUnlock()
+	if open {
+		return nil
+	}
 	query := ""
 	if s.reads {
 		query = "mode=ro"
@@ -334,6 +390,16 @@ func (s *SQLite) forget() {
 	clear(s.bodies)
 }
 
+// endReading closes the database for queries, if it is still this one.
+func (s *SQLite) endReading(db *sql.DB) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.read != nil && s.read == db {
+		_ = s.read.Close()
+		s.read = nil
+	}
+}
+
 // end closes the databases.
 func (s *SQLite) end() {
 	s.reading.Lock()
@@ -345,7 +411,7 @@ func (s *SQLite) end() {
 	if s.write != nil {
 		_ = s.write.Close()
 	}
-	s.write = nil
+	s.write, s.erasing = nil, false
 	s.forget()
 	s.forgetParts()
 }
@@ -361,6 +427,13 @@ func damaged(err error) bool {
 		return e.Code()&0xff == corrupt || e.Code()&0xff == notADatabase
 	}
 	return errors.Is(err, errDamaged)
+}
+
+// broken reports whether after an error the file is opened again: its volume may have been away.
+func broken(err error) bool {
+	const interrupt = 9
+	var e *sqlite.Error
+	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !full(err) && !(errors.As(err, &e) && e.Code()&0xff == interrupt)
 }
 
 // setAside renames a damaged file to PATH.damaged, replaces an earlier file of that name, and reports it.

@@ -42,8 +42,8 @@ type selection struct {
 }
 
 // Page implements decision.Reader.
-func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
-	page := decision.Page{Records: []decision.Record{}}
+func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limit int) (page decision.Page, err error) {
+	page.Records = []decision.Record{}
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	if !q.Since.IsZero() {
 		from = q.Since.UnixMicro()
@@ -66,7 +66,7 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	if err != nil {
 		return page, err
 	}
-	defer done()
+	defer func() { done(err) }()
 	sel := &selection{from: from, to: to}
 	if err := s.choose(ctx, tx, q, sel); err != nil || sel.none || from >= to || limit <= 0 {
 		return page, err
@@ -85,8 +85,8 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	return page, err
 }
 
-// view begins a transaction for reading. done ends it.
-func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) {
+// view begins a transaction for reading. done ends it; after a failure, the next view opens the file again.
+func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(error), err error) {
 	s.reading.RLock()
 	if s.read == nil {
 		s.reading.RUnlock()
@@ -94,19 +94,30 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(), err error) 
 		if err != nil {
 			return nil, nil, err
 		}
+		err = s.beginReading(ctx)
 		release()
+		if err != nil {
+			return nil, nil, err
+		}
 		if s.reading.RLock(); s.read == nil {
 			s.reading.RUnlock()
 			return nil, nil, errClosed
 		}
 	}
-	if tx, err = s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
+	db := s.read
+	ended := func(err error) {
 		s.reading.RUnlock()
+		if broken(err) {
+			s.endReading(db)
+		}
+	}
+	if tx, err = db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
+		ended(err)
 		return nil, nil, err
 	}
-	return tx, func() {
+	return tx, func(err error) {
 		_ = tx.Rollback() // it was only read
-		s.reading.RUnlock()
+		ended(err)
 	}, nil
 }
 
@@ -208,13 +219,12 @@ func texts(ctx context.Context, from querier, query string, args ...any) (out []
 }
 
 // Namespaces implements decision.Reader.
-func (s *SQLite) Namespaces(ctx context.Context) ([]string, error) {
+func (s *SQLite) Namespaces(ctx context.Context) (out []string, err error) {
 	tx, done, err := s.view(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	var out []string
+	defer func() { done(err) }()
 	_, err = s.terms(ctx, tx, classPlace, func(r *decision.Record) bool { out = append(out, r.Namespace); return false })
 	slices.Sort(out)
 	return out, err
@@ -481,7 +491,11 @@ func (s *SQLite) part(ctx context.Context, tx *sql.Tx, id sql.NullInt64) (*decis
 		return r, nil
 	}
 	var value []byte
-	if err := tx.QueryRowContext(ctx, "SELECT value FROM term WHERE id = ?", id.Int64).Scan(&value); err != nil {
+	err := tx.QueryRowContext(ctx, "SELECT value FROM term WHERE id = ?", id.Int64).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) { // it is being erased
+		return &decision.Record{}, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("a part of a record: %w", err)
 	}
 	r := &decision.Record{}

@@ -2,11 +2,12 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 
 	"ephor.invalid/ephor/internal/decision"
 )
@@ -39,64 +40,46 @@ const classHead = 10
 // second is the unit of the column last of a body, in microseconds.
 const second = int64(1e6)
 
+// bodiesEach is the number of bodies that are deleted for each decision: three of its request, and answers of lookups.
+const bodiesEach = 8
+
 // pageBytes bounds the texts and bodies of one page: the page ends with the record that exceeds it.
 const pageBytes = 16 << 20
 
-// headOf returns the part of a request that many requests have in common.
-func headOf(q *decision.Request) *decision.Record {
-	head := *q
-	head.Object, head.OldObject, head.Options = nil, nil, nil
-	if head.Lookups != nil {
-		head.Lookups = head.Lookups.WithAnswers(nil)
-	}
-	return &decision.Record{Request: &head}
-}
-
-// bodiesOf returns pointers to the bodies of a request, in the order of the columns.
-func bodiesOf(q *decision.Request) [3]**decision.Body {
-	return [3]**decision.Body{&q.Object, &q.OldObject, &q.Options}
-}
-
 // request stores the request of a decision.
 func (w *inserting) request(ctx context.Context, id int64, q *decision.Request) error {
-	head, err := w.term(ctx, classHead, headOf(q), id/hour)
+	q, bodies := separate(q)
+	head, err := w.term(ctx, classHead, &decision.Record{Request: q}, id/hour)
 	if err != nil {
 		return err
 	}
+	ids := make([]int64, len(bodies))
 	columns := []any{id, head, nil, nil, nil, nil}
-	for i, b := range bodiesOf(q) {
-		if *b == nil {
-			continue
-		}
-		if columns[2+i], err = w.body(ctx, *b, id/second); err != nil {
-			return err
-		}
-	}
-	answers := q.Lookups.Answers()
-	ids := make([]int64, len(answers))
-	for i, b := range answers {
+	for i, b := range bodies {
 		if b == nil {
 			continue
 		}
 		if ids[i], err = w.body(ctx, b, id/second); err != nil {
 			return err
 		}
+		if i < 3 {
+			columns[2+i] = ids[i]
+		}
 	}
-	if len(ids) > 0 {
-		columns[5] = "[" + list(ids) + "]"
+	if answers := ids[3:]; len(answers) > 0 {
+		columns[5] = "[" + list(answers) + "]"
 	}
 	_, err = w.putRequest.ExecContext(ctx, columns...)
 	return err
 }
 
-// body returns the id of a body, and adds the body if it is new. The key is computed from the whole body, since the digest that the sender
-// states may be wrong.
+// body returns the id of a body, and adds the body if it is new.
 func (w *inserting) body(ctx context.Context, b *decision.Body, at int64) (id int64, err error) {
-	if w.text, err = b.AppendProto(w.text[:0]); err != nil {
+	key, text, err := encoded(b, w.text[:0])
+	if err != nil {
 		return 0, err
 	}
-	sum := sha256.Sum256(w.text)
-	key := [16]byte(sum[:16])
+	w.text = text
 	s := w.store
 	t, known := s.bodies[key]
 	if !known {
@@ -127,18 +110,19 @@ func (w *inserting) body(ctx context.Context, b *decision.Body, at int64) (id in
 		}
 		s.bodies[key] = t
 	}
-	return t.id, nil
+	return t.id, w.uses(ctx, erasedBody, t.id)
 }
 
 // deleteRequests deletes the requests of decisions before an id, and the bodies that only they used. Of the bodies that were last
-// used in the second of that id, it keeps those that later decisions in that second use.
-func (s *SQLite) deleteRequests(ctx context.Context, first int64) error {
+// used in the second of that id, it keeps those that later decisions in that second use. It deletes more bodies than most decisions have; others
+// are left for the next call.
+func (s *SQLite) deleteRequests(ctx context.Context, first int64, most int) error {
 	if _, err := s.write.ExecContext(ctx, "DELETE FROM request WHERE id < ?", first); err != nil {
 		return err
 	}
 	clear(s.bodies)
 	at := first / second
-	if _, err := s.write.ExecContext(ctx, "DELETE FROM body WHERE last < ?", at); err != nil || at == math.MaxInt64/second {
+	if _, err := s.write.ExecContext(ctx, "DELETE FROM body WHERE id IN (SELECT id FROM body WHERE last < ? LIMIT ?)", at, bodiesEach*most); err != nil || at == math.MaxInt64/second {
 		return err
 	}
 	_, err := s.write.ExecContext(ctx, `WITH some AS (SELECT object, old, options, lookups FROM request WHERE id < ?)
@@ -149,65 +133,31 @@ DELETE FROM body WHERE last = ? AND id NOT IN (
 	return err
 }
 
-// The statements that erase the requests of some decisions: before and after the deletion of the decisions. Data that other requests use,
-// too, is kept.
-const (
-	eraseRequests = `CREATE TEMP TABLE erased_request AS SELECT * FROM request WHERE id IN (SELECT id FROM decision WHERE who IN (%s));
-DELETE FROM request WHERE id IN (SELECT id FROM erased_request)`
-	eraseBodies = `DELETE FROM body WHERE id IN (SELECT object FROM erased_request UNION SELECT old FROM erased_request UNION SELECT options FROM erased_request UNION SELECT value FROM erased_request, json_each(erased_request.lookups))
-  AND id NOT IN (SELECT object FROM request WHERE object IS NOT NULL UNION SELECT old FROM request WHERE old IS NOT NULL UNION SELECT options FROM request WHERE options IS NOT NULL
-    UNION SELECT value FROM request, json_each(request.lookups));
-DELETE FROM term WHERE id IN (SELECT head FROM erased_request) AND id NOT IN (SELECT head FROM request);
-DROP TABLE erased_request`
-)
-
-// requestRow is a row of the table.
-type requestRow struct {
-	head   int64
-	bodies [3]sql.NullInt64
-	// answers has the ids of the answers of the lookups; 0 stands for no answer.
-	answers []int64
-}
-
-// all returns the bodies of the row.
-func (r *requestRow) all() (out []int64) {
-	for _, b := range r.bodies {
-		if b.Valid {
-			out = append(out, b.Int64)
-		}
-	}
-	for _, id := range r.answers {
-		if id != 0 {
-			out = append(out, id)
-		}
-	}
-	return out
-}
-
 // requests adds the requests to the records with these ids. It returns the number of records that fit on the page, at least one.
 func (r *pageReader) requests(ctx context.Context, records []decision.Record, ids []int64) (n int, err error) {
-	rows, sizes := map[int64]requestRow{}, map[int64]int64{}
+	heads, bodies, sizes := map[int64]int64{}, make([][]int64, len(ids)), map[int64]int64{}
+	at := make(map[int64]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
 	lookups := "lookups"
 	if r.store.version < 3 {
 		lookups = "NULL" // the writer has an earlier version
 	}
-	if err := r.each(ctx, "SELECT id, head, object, old, options, "+lookups+" FROM request WHERE id IN ("+list(ids)+")", func(from *sql.Rows) error {
-		var id int64
-		var row requestRow
+	if err := r.each(ctx, "SELECT id, head, coalesce(object, 0), coalesce(old, 0), coalesce(options, 0), "+lookups+" FROM request WHERE id IN ("+list(ids)+")", func(from *sql.Rows) error {
+		var id, head int64
 		var lookups sql.RawBytes
-		err := from.Scan(&id, &row.head, &row.bodies[0], &row.bodies[1], &row.bodies[2], &lookups)
+		of, answers := make([]int64, 3), []int64{}
+		err := from.Scan(&id, &head, &of[0], &of[1], &of[2], &lookups)
 		if err == nil && len(lookups) > 0 {
-			err = json.Unmarshal(lookups, &row.answers)
+			err = json.Unmarshal(lookups, &answers)
 		}
-		rows[id] = row
-		for _, b := range row.all() {
-			sizes[b] = 0
-		}
+		heads[id], bodies[at[id]] = head, append(of, answers...)
 		return err
 	}); err != nil {
 		return 0, err
 	}
-	if err := r.each(ctx, "SELECT id, length(value) FROM body WHERE id IN ("+list(keys(sizes))+")", func(from *sql.Rows) error {
+	if err := r.each(ctx, "SELECT id, length(value) FROM body WHERE id IN ("+list(distinct(bodies))+")", func(from *sql.Rows) error {
 		var id, size int64
 		err := from.Scan(&id, &size)
 		sizes[id] = size
@@ -215,58 +165,38 @@ func (r *pageReader) requests(ctx context.Context, records []decision.Record, id
 	}); err != nil {
 		return 0, err
 	}
-	wanted := map[int64]*decision.Body{}
-	for ; n < len(ids); n++ {
-		more := int64(0)
-		row := rows[ids[n]]
-		for _, b := range row.all() {
-			if _, has := wanted[b]; !has {
-				more += sizes[b]
-			}
-		}
-		if r.bytes += more; r.bytes > pageBytes && n > 0 {
-			break
-		}
-		for _, b := range row.all() {
-			wanted[b] = &decision.Body{}
-		}
+	n = fitting(bodies, sizes, r.bytes)
+	found := map[int64]*decision.Body{}
+	for _, id := range distinct(bodies[:n]) {
+		found[id] = &decision.Body{}
+		r.bytes += sizes[id]
 	}
-	if err := r.each(ctx, "SELECT id, value FROM body WHERE id IN ("+list(keys(wanted))+")", func(from *sql.Rows) error {
+	if err := r.each(ctx, "SELECT id, value FROM body WHERE id IN ("+list(slices.Collect(maps.Keys(found)))+")", func(from *sql.Rows) error {
 		var id int64
 		var value sql.RawBytes
 		if err := from.Scan(&id, &value); err != nil {
 			return err
 		}
-		return wanted[id].MergeProto(value)
+		return found[id].MergeProto(value)
 	}); err != nil {
 		return 0, err
 	}
 	for i, id := range ids[:n] {
-		row, ok := rows[id]
-		if !ok {
+		if bodies[i] == nil {
 			continue
 		}
-		head, err := r.store.part(ctx, r.tx, sql.NullInt64{Int64: row.head, Valid: true})
+		head, err := r.store.part(ctx, r.tx, sql.NullInt64{Int64: heads[id], Valid: true})
 		if err != nil {
 			return 0, err
 		}
 		if head.Request == nil {
 			continue
 		}
-		q := *head.Request
-		for k, b := range bodiesOf(&q) {
-			if row.bodies[k].Valid {
-				*b = wanted[row.bodies[k].Int64]
-			}
+		texts := make([]*decision.Body, len(bodies[i]))
+		for k, id := range bodies[i] {
+			texts[k] = found[id]
 		}
-		if q.Lookups != nil {
-			answers := make([]*decision.Body, len(row.answers))
-			for k, id := range row.answers {
-				answers[k] = wanted[id]
-			}
-			q.Lookups = q.Lookups.WithAnswers(answers)
-		}
-		records[i].Request = &q
+		records[i].Request = united(head.Request, texts)
 	}
 	return n, nil
 }
@@ -284,13 +214,4 @@ func (r *pageReader) each(ctx context.Context, query string, take func(*sql.Rows
 		}
 	}
 	return rows.Err()
-}
-
-// keys returns the keys of a map, in no particular order.
-func keys[V any](m map[int64]V) []int64 {
-	out := make([]int64, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }

@@ -19,28 +19,19 @@ func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 
 // WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records.
 func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
-	if s.reads {
-		return errReads
-	}
-	release, err := s.use(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	err = s.store(ctx, batch, records)
-	if errors.Is(err, errStored) {
-		return nil
-	}
-	if err != nil {
-		if ctx.Err() == nil && !full(err) {
-			s.end() // the next call opens the file again: its volume may have been away
+	return s.change(ctx, func() error {
+		err := s.store(ctx, batch, records)
+		if errors.Is(err, errStored) {
+			return nil
 		}
-		return err
-	}
-	if err := s.bound(ctx); err != nil {
-		s.o.Log.Error("old decisions were not deleted", "error", err)
-	}
-	return nil
+		if err != nil {
+			return err
+		}
+		if _, err := s.bound(ctx); err != nil {
+			s.o.Log.Error("old decisions were not deleted", "error", err)
+		}
+		return nil
+	})
 }
 
 // store stores the records of a batch. It sets a damaged file aside, and makes room in a full one.
@@ -56,13 +47,20 @@ func (s *SQLite) store(ctx context.Context, batch decision.BatchID, records []de
 		err = s.insert(ctx, batch, records)
 	}
 	for attempt := 0; attempt < maxTrims && full(err); attempt++ {
-		if err := s.trim(ctx, trimRows); err != nil {
+		used, usedErr := s.used(ctx)
+		if usedErr != nil || s.o.MaxBytes == 0 || used+largestBatch < s.o.MaxBytes {
+			return err // the disk is full, not the file: stored records stay
+		}
+		if _, err := s.trim(ctx, trimRows); err != nil {
 			return err
 		}
 		err = s.insert(ctx, batch, records)
 	}
 	return err
 }
+
+// largestBatch bounds the bytes that a batch needs in the file.
+const largestBatch = 16 << 20
 
 // maxTrims is how often records are deleted for one batch. Each deletion frees the room of many records, or half of the file.
 const maxTrims = 3
@@ -86,7 +84,7 @@ func (s *SQLite) insert(ctx context.Context, batch decision.BatchID, records []d
 			s.forget()
 		}
 	}()
-	w := inserting{store: s}
+	w := inserting{store: s, tx: tx}
 	for _, p := range []struct{ to, from **sql.Stmt }{
 		{&w.find, &s.find}, {&w.add, &s.add}, {&w.touch, &s.touch}, {&w.mark, &s.mark}, {&w.put, &s.put},
 		{&w.findBody, &s.findBody}, {&w.addBody, &s.addBody}, {&w.touchBody, &s.touchBody}, {&w.putRequest, &s.putRequest}, {&w.addBatch, &s.addBatch},
@@ -113,6 +111,7 @@ func (s *SQLite) insert(ctx context.Context, batch decision.BatchID, records []d
 // inserting is one transaction that stores records.
 type inserting struct {
 	store *SQLite
+	tx    *sql.Tx
 	text  []byte
 	// The statements of the store, in the transaction.
 	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
@@ -230,5 +229,5 @@ func (w *inserting) look(ctx context.Context, class int, part *decision.Record, 
 		}
 		s.known[key] = t
 	}
-	return t.id, added, nil
+	return t.id, added, w.uses(ctx, erasedTerm, t.id)
 }

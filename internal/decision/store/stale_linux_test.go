@@ -64,3 +64,29 @@ func TestStaleFile(t *testing.T) {
 		t.Errorf("%d records, want %d", len(got), len(records))
 	}
 }
+
+// A reader of a file on a volume that was away opens the file again.
+func TestStaleReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{})
+	records := some(3000, rand.New(rand.NewPCG(87, 88)))
+	write(t, s, records)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := reader.Page(t.Context(), &decision.Query{}, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	stale(t, path)
+	if _, err := reader.Page(t.Context(), &decision.Query{}, "", len(records)); err == nil {
+		t.Fatal("read on a volume that is away")
+	}
+	if page, err := reader.Page(t.Context(), &decision.Query{}, "", len(records)); err != nil || len(page.Records) != len(records) {
+		t.Errorf("the volume is back: %d records, %v", len(page.Records), err)
+	}
+}

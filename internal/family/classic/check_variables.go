@@ -120,6 +120,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 		}
 		c.diags.Errorf(at, "policy contains invalid variables: %s: variable %s must match regex \"%s\" or patterns [%s]",
 			where, v.text, allowedNames, strings.Join(known, " "))
+		c.diags.Plain("there is no variable %s in rule %s", name, r.Name)
 		c.diags.Code(diag.UnknownVariable, name)
 		if near := strict.Nearest(name, slices.Concat(known, builtins)); near != "" {
 			c.diags.Hint("did you mean %s?", near)

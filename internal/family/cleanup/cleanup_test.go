@@ -91,7 +91,7 @@ func TestS6Confined(t *testing.T) {
 		}
 		c := call(program, requestFor(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "x", "namespace": "own"}}))
 		asked := false
-		c.World = world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
+		c.World = world.World{API: world.API(func(context.Context, world.APIRequest) (any, error) {
 			asked = true
 			return map[string]any{}, nil
 		})}

@@ -120,6 +120,7 @@ func checkVariables(name string, reads *scope.Reads, context []string) diag.List
 	refuse := func(variable string) {
 		l.Errorf("spec", "variable substitution failed for policy %s: variable %s must match regex \"target|images|request.namespace\" or patterns [%s]",
 			name, variable, strings.Join(context, " "))
+		l.Plain("a cleanup policy has no variable %s", variable)
 		l.Hint("a deletion on a schedule has no request; `target` is the resource")
 	}
 	for _, n := range reads.Names() {

@@ -140,10 +140,10 @@ func (o *output) namespaced(apiVersion, kind string) (bool, error) {
 	switch {
 	case kinds.ClusterScoped(apiVersion, kind):
 		return false, nil
-	case o.call.Request.Origin == policy.FromCLI, o.call.World.Kinds == nil:
+	case o.call.Request.Origin == policy.FromCLI, o.call.World.Kinds.Namespaced == nil:
 		return true, nil
 	}
-	namespaced, err := o.call.World.Kinds.Namespaced(o.call.Context(), apiVersion, kind)
+	namespaced, err := o.call.World.Kinds.Namespaced(o.call.Context(), world.Kind{APIVersion: apiVersion, Kind: kind})
 	var unknown *world.NoKindError
 	if errors.As(err, &unknown) {
 		return false, fmt.Errorf("%w: check apiVersion and kind, and that the definition of a custom resource is installed", err)

@@ -33,11 +33,11 @@ func TestData(t *testing.T) {
 // served is a cluster that serves no custom resources.
 type served struct{}
 
-func (served) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
-	if apiVersion == "v1" {
+func (served) Namespaced(_ context.Context, k world.Kind) (bool, error) {
+	if k.APIVersion == "v1" {
 		return true, nil
 	}
-	return false, &world.NoKindError{APIVersion: apiVersion, Kind: kind}
+	return false, &world.NoKindError{APIVersion: k.APIVersion, Kind: k.Kind}
 }
 
 // For an object of a kind that the cluster does not serve, the result is an error that names the kind and what to check.
@@ -61,7 +61,7 @@ func TestUnknownKind(t *testing.T) {
 	out := engine.Eval(t.Context(), engine.Input{
 		Selections: familytest.Select(programs...), Stages: policy.StageGenerate, Plan: true,
 		Request: familytest.Request(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "ns"}}),
-		Root:    world.RootFunc(func(world.Reach) world.World { return world.World{Kinds: served{}} }),
+		Root:    world.RootFunc(func(world.Reach) world.World { return world.World{Kinds: world.Kinds{Namespaced: served{}.Namespaced}} }),
 	})
 	const want = `failed to evaluate policy: failed to generate resources: no matches for kind "Widget" in version "example.com/v1": ` +
 		"check apiVersion and kind, and that the definition of a custom resource is installed"

@@ -109,7 +109,7 @@ func evaluate(t *testing.T, programs []*policy.Program, in map[string]any, out *
 	if version, ok := in["asked"].(string); ok {
 		r.Asked.GVR = schema.GroupVersionResource{Group: r.GVR.Group, Version: version, Resource: r.GVR.Resource}
 	}
-	w := world.World{Images: world.ImagesFunc(registries), Signatures: notary{}}
+	w := world.World{Images: world.Images{Image: registries}, Signatures: notary{}}
 	if in["verifies"] == false {
 		w.Signatures = nil
 	}

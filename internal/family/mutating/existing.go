@@ -14,6 +14,7 @@ import (
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // existing changes existing resources: for a trigger, or without a trigger after a change of the policy.
@@ -284,10 +285,10 @@ func requestFor(c *policy.Call, operation policy.Operation, object map[string]an
 		Conf: c.Request.Conf,
 	}
 	r.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
-		if r.Namespace == "" || c.World.Namespaces == nil {
+		if r.Namespace == "" || c.World.Namespaces.Labels == nil {
 			return nil, nil
 		}
-		return c.World.Namespaces.Labels(ctx, r.Namespace)
+		return c.World.Namespaces.Labels(ctx, world.NamespaceRequest(r.Namespace))
 	}
 	return r
 }

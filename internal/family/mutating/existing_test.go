@@ -23,13 +23,13 @@ import (
 // stored is a cluster with ConfigMaps.
 type stored []map[string]any
 
-func (s stored) Get(_ context.Context, _, kind, namespace, name string) (map[string]any, error) {
+func (s stored) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
 	for _, o := range s {
-		if m := o["metadata"].(map[string]any); kind == "ConfigMap" && m["namespace"] == namespace && m["name"] == name {
+		if m := o["metadata"].(map[string]any); r.Kind.Kind == "ConfigMap" && m["namespace"] == r.Namespace && m["name"] == r.Name {
 			return o, nil
 		}
 	}
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name)
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, r.Name)
 }
 
 func (s stored) List(_ context.Context, q world.Query) (out []map[string]any, err error) {
@@ -41,24 +41,24 @@ func (s stored) List(_ context.Context, q world.Query) (out []map[string]any, er
 	return out, nil
 }
 
-func (stored) Namespaced(context.Context, string, string) (bool, error) { return true, nil }
+func (stored) Namespaced(context.Context, world.Kind) (bool, error) { return true, nil }
 
-func (stored) Resource(_ context.Context, _, kind string) (string, error) {
-	if kind != "ConfigMap" {
-		return "", errors.New("no such kind: " + kind)
+func (stored) Resource(_ context.Context, k world.Kind) (string, error) {
+	if k.Kind != "ConfigMap" {
+		return "", errors.New("no such kind: " + k.Kind)
 	}
 	return "configmaps", nil
 }
 
-func (stored) Served(_ context.Context, _, _, plural string) ([]world.Resource, error) {
-	if plural != "configmaps" {
+func (stored) Served(_ context.Context, r world.ResourceRequest) ([]world.Resource, error) {
+	if r.Plural != "configmaps" {
 		return nil, nil
 	}
-	return []world.Resource{{Kind: world.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Plural: plural}}, nil
+	return []world.Resource{{Kind: world.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Plural: r.Plural}}, nil
 }
 
-func (stored) Labels(_ context.Context, namespace string) (map[string]string, error) {
-	return map[string]string{"kubernetes.io/metadata.name": namespace}, nil
+func (stored) Labels(_ context.Context, name world.NamespaceRequest) (map[string]string, error) {
+	return map[string]string{"kubernetes.io/metadata.name": string(name)}, nil
 }
 
 func stores(namespace, name, value string, labels map[string]any) map[string]any {
@@ -140,7 +140,10 @@ spec:
 					if c.blind {
 						return world.World{}
 					}
-					return world.World{Objects: cluster, Lists: cluster, Kinds: cluster, Namespaces: cluster}
+					return world.World{
+						Objects: cluster.Get, Lists: cluster.List, Namespaces: world.Namespaces{Labels: cluster.Labels},
+						Kinds: world.Kinds{Namespaced: cluster.Namespaced, Resource: cluster.Resource, Served: cluster.Served},
+					}
 				}),
 			})
 			var got []string

@@ -35,13 +35,12 @@ func (x *existing) find(c *policy.Call, allowed celenv.Exceptions, bare bool) (o
 
 // list lists the resources that the constraints select.
 func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found, err error) {
-	served, ok := c.World.Kinds.(world.ResourceKinds)
-	if !ok || c.World.Lists == nil {
+	if c.World.Kinds.Served == nil || c.World.Lists == nil {
 		return nil, fmt.Errorf("lists of resources are %w", world.ErrUnavailable)
 	}
 	seen := map[string]bool{}
 	for _, t := range x.constraints.Targets() {
-		resources, err := served.Served(c.Context(), t.Group, t.Version, t.Resource)
+		resources, err := c.World.Kinds.Served(c.Context(), world.ResourceRequest{Group: t.Group, Version: t.Version, Plural: t.Resource})
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +49,7 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 			if len(t.Names) == 1 {
 				q.Name = t.Names[0]
 			}
-			objects, err := c.World.Lists.List(c.Context(), q)
+			objects, err := c.World.Lists(c.Context(), q)
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 				continue
 			}
@@ -130,8 +129,7 @@ func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed
 	if len(given) > maxTargets {
 		return nil, fmt.Errorf("the expression returns %d resources, more than %d", len(given), maxTargets)
 	}
-	finder, ok := c.World.Kinds.(world.ResourceFinder)
-	if !ok || c.World.Objects == nil {
+	if c.World.Kinds.Resource == nil || c.World.Objects == nil {
 		return nil, fmt.Errorf("reading resources is %w", world.ErrUnavailable)
 	}
 	var subresources []string
@@ -145,7 +143,7 @@ func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed
 		metadata, _ := object["metadata"].(map[string]any)
 		text := func(m map[string]any, field string) string { s, _ := m[field].(string); return s }
 		r := world.Resource{Kind: world.Kind{APIVersion: text(object, "apiVersion"), Kind: text(object, "kind")}}
-		if r.Plural, err = finder.Resource(c.Context(), r.APIVersion, r.Kind.Kind); err != nil {
+		if r.Plural, err = c.World.Kinds.Resource(c.Context(), r.Kind); err != nil {
 			return nil, err
 		}
 		live, err := c.World.Objects.Get(c.Context(), r.APIVersion, r.Kind.Kind, text(metadata, "namespace"), text(metadata, "name"))

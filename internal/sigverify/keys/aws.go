@@ -17,6 +17,8 @@ import (
 
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 const awsService = "AWS KMS"
@@ -88,7 +90,7 @@ func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTrip
 		return nil, err
 	}
 	if answer.KeyUsage != "" && answer.KeyUsage != "SIGN_VERIFY" {
-		return nil, goneError{errors.New("the key is not for signatures")}
+		return nil, &fetch.GoneError{Err: errors.New("the key is not for signatures")}
 	}
 	key, err := x509.ParsePKIXPublicKey(answer.PublicKey)
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 const azureService = "Azure Key Vault"
@@ -56,7 +58,7 @@ func (r *Resolver) azure(ctx context.Context, ref string, transport http.RoundTr
 		return nil, err
 	}
 	if e := answer.Attributes.Enabled; e != nil && !*e {
-		return nil, goneError{errors.New("the key is disabled")}
+		return nil, &fetch.GoneError{Err: errors.New("the key is disabled")}
 	}
 	key, err := answer.Key.public()
 	if err != nil {
@@ -121,9 +123,9 @@ func (r *Resolver) azureToken(ctx context.Context, resource string) (string, err
 		Token string `json:"access_token"`
 	}
 	if err := ask(req, r.options.Operator, "the login of Azure", &answer); err != nil {
-		var gone goneError
+		var gone *fetch.GoneError
 		if errors.As(err, &gone) {
-			err = gone.error // the login failed; the key may still exist
+			err = gone.Err // the login failed; the key may still exist
 		}
 		return "", err
 	}

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"sync"
+
+	"ephor.invalid/ephor/internal/bounded"
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 // maxAnswer is the maximum size of a response, in bytes.
@@ -32,30 +34,18 @@ func ask(req *http.Request, transport http.RoundTripper, service string, into an
 // body sends a request and reads the response. It does not follow redirects, which would receive the credentials. The error
 // contains neither the URL of the request nor the text of the response, except for a code.
 func body(req *http.Request, transport http.RoundTripper, service string) ([]byte, error) {
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be reached: %w", service, bare(err))
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	answer, text, err := fetch.Do(fetch.Client(transport), req, maxAnswer)
 	switch {
+	case bounded.Exceeded(err):
+		return nil, fmt.Errorf("%s answers with %w", service, err)
+	case answer == nil:
+		return nil, fmt.Errorf("%s cannot be reached: %w", service, fetch.Bare(err))
 	case err != nil:
-		return nil, fmt.Errorf("the answer of %s cannot be read: %w", service, bare(err))
-	case len(text) > maxAnswer:
-		return nil, fmt.Errorf("%s answers with more than %d bytes", service, maxAnswer)
+		return nil, fmt.Errorf("the answer of %s cannot be read: %w", service, fetch.Bare(err))
 	case answer.StatusCode != http.StatusOK:
 		return nil, refused(service, answer.StatusCode, text)
 	}
 	return text, nil
-}
-
-// bare removes the URL of the request from an error.
-func bare(err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) && u.Err != nil {
-		return u.Err
-	}
-	return err
 }
 
 // refused returns the error of a service that did not return a key.
@@ -67,7 +57,7 @@ func refused(service string, status int, text []byte) error {
 	}
 	err := fmt.Errorf("%s answers %s", service, shown)
 	if status == http.StatusNotFound || status == http.StatusGone || goneCodes[code] {
-		return goneError{err}
+		return &fetch.GoneError{Err: err}
 	}
 	return err
 }

@@ -26,9 +26,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -635,27 +635,23 @@ func TestNamespacedPoliciesAskWhatIsPermitted(t *testing.T) {
 
 // service is a key service whose answers the test determines.
 type service struct {
-	calls  atomic.Int32
-	mu     sync.Mutex
-	keys   []crypto.PublicKey
-	err    error
-	before func()
+	calls atomic.Int32
+	mu    sync.Mutex
+	keys  []crypto.PublicKey
+	err   error
 }
 
 func (s *service) fetch(context.Context) ([]crypto.PublicKey, error) {
 	s.calls.Add(1)
 	s.mu.Lock()
-	keys, err, before := s.keys, s.err, s.before
+	keys, err := s.keys, s.err
 	s.mu.Unlock()
-	if before != nil {
-		before()
-	}
 	return keys, err
 }
 
 func TestAnswersAreRemembered(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := &asked{now: func() time.Time { return now }}
+	a := newAsked(func() time.Time { return now })
 	old, fresh := newKey(t).Public(), newKey(t).Public()
 	s := &service{keys: []crypto.PublicKey{old}}
 	get := func() ([]crypto.PublicKey, error) { return a.get(t.Context(), question{ref: "x"}, s.fetch) }
@@ -680,7 +676,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	check(3, fresh) // and no request is sent during the pause
 	now = now.Add(retryAfter)
 	check(4, fresh)
-	s.err, now = goneError{errors.New("deleted")}, now.Add(retryAfter)
+	s.err, now = &fetch.GoneError{Err: errors.New("deleted")}, now.Add(retryAfter)
 	if _, err := get(); err == nil {
 		t.Error("a deleted key counts")
 	}
@@ -689,76 +685,6 @@ func TestAnswersAreRemembered(t *testing.T) {
 	}
 	s.err, now = nil, now.Add(retryAfter)
 	check(6, fresh)
-}
-
-func TestOneQuestionAtATime(t *testing.T) {
-	a := &asked{now: time.Now}
-	release := make(chan struct{})
-	key := newKey(t).Public()
-	s := &service{keys: []crypto.PublicKey{key}, before: func() { <-release }}
-	first, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	go func() {
-		_, err := a.get(first, question{ref: "x"}, s.fetch)
-		failed <- err
-	}()
-	for s.calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	var wait sync.WaitGroup
-	for range 20 {
-		wait.Go(func() {
-			if _, err := a.get(t.Context(), question{ref: "x"}, s.fetch); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	cancel() // the caller that started the query gives up, the others do not
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled question: %v", err)
-	}
-	close(release)
-	wait.Wait()
-	if n := s.calls.Load(); n != 1 {
-		t.Errorf("%d questions", n)
-	}
-}
-
-func TestASlowServiceDoesNotDelayWhatIsKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := &asked{now: time.Now}
-		key := newKey(t).Public()
-		s := &service{keys: []crypto.PublicKey{key}}
-		if _, err := a.get(t.Context(), question{ref: "x"}, s.fetch); err != nil {
-			t.Fatal(err)
-		}
-		release := make(chan struct{})
-		defer close(release)
-		s.before = func() { <-release }
-		time.Sleep(holds)
-		start := time.Now()
-		got, err := a.get(t.Context(), question{ref: "x"}, s.fetch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		equal(t, got, key)
-		if d := time.Since(start); d != patience {
-			t.Errorf("the known key came after %s, want %s", d, patience)
-		}
-	})
-}
-
-func TestAnswersAreBounded(t *testing.T) {
-	a := &asked{now: time.Now}
-	s := &service{keys: []crypto.PublicKey{newKey(t).Public()}}
-	for i := range maxAsked + 20 {
-		if _, err := a.get(t.Context(), question{ref: fmt.Sprint(i)}, s.fetch); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(a.answers); n > maxAsked {
-		t.Errorf("%d answers are remembered", n)
-	}
 }
 
 func FuzzKey(f *testing.F) {

@@ -38,7 +38,7 @@ type Resolver struct {
 	options Options
 	unset   bool // Options.Operator was nil
 	parsed  parsed
-	asked   asked
+	asked   *asked
 }
 
 // New returns a Resolver.
@@ -53,7 +53,7 @@ func New(o Options) *Resolver {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Resolver{options: o, unset: unset, asked: asked{now: o.Now}}
+	return &Resolver{options: o, unset: unset, asked: newAsked(o.Now)}
 }
 
 // Key returns the newest version of an attestor's public key; see All.

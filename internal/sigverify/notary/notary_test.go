@@ -593,20 +593,6 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	if n := len(v.stores.known); n > maxStores {
 		t.Errorf("%d stores", n)
 	}
-	r := v.revocation[false].signing.(*remembering)
-	for i := range maxAnswers + 20 {
-		r.keep([32]byte{byte(i), byte(i >> 8)}, nil)
-	}
-	if n := len(r.answers); n > maxAnswers {
-		t.Errorf("%d answers", n)
-	}
-	l := &lists{}
-	for i := range 100 {
-		l.put(&revoked{url: fmt.Sprint(i), bytes: maxCRL / 2})
-	}
-	if l.order.Len() != len(l.known) || l.bytes > maxBytes || l.order.Len() > maxLists {
-		t.Errorf("%d lists of %d bytes", l.order.Len(), l.bytes)
-	}
 }
 
 func BenchmarkSignature(b *testing.B) {

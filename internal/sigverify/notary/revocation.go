@@ -1,7 +1,6 @@
 package notary
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -18,7 +17,8 @@ import (
 	"github.com/notaryproject/notation-core-go/revocation/ocsp"
 	"github.com/notaryproject/notation-core-go/revocation/purpose"
 	"github.com/notaryproject/notation-core-go/revocation/result"
-	"golang.org/x/sync/singleflight"
+
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 // Times and limits for revocation queries.
@@ -59,14 +59,14 @@ func newValidators(o Options, confined bool) (*validators, error) {
 	if err != nil {
 		return nil, err
 	}
-	fetcher := &lists{next: download, now: o.Now}
+	fetcher := newLists(download, o.Now)
 	out := &validators{}
 	for to, kind := range map[*revocation.Validator]purpose.Purpose{&out.signing: purpose.CodeSigning, &out.stamping: purpose.Timestamping} {
 		asking, err := revocation.NewWithOptions(revocation.Options{OCSPHTTPClient: client(timeoutOCSP), CRLFetcher: fetcher, CertChainPurpose: kind})
 		if err != nil {
 			return nil, err
 		}
-		*to = &remembering{next: asking, now: o.Now, answers: map[[sha256.Size]byte]*status{}}
+		*to = newRemembering(asking, o.Now)
 	}
 	return out, nil
 }
@@ -87,19 +87,19 @@ func (unasked) ValidateContext(_ context.Context, o revocation.ValidateContextOp
 // last answer stays in use for an hour.
 type remembering struct {
 	next    revocation.Validator
-	now     func() time.Time
-	flights singleflight.Group
-	mu      sync.Mutex
-	answers map[[sha256.Size]byte]*status
+	answers fetch.Answers[[sha256.Size]byte, []*result.CertRevocationResult]
 }
 
-// status holds the answers about a chain.
-type status struct {
-	known   []*result.CertRevocationResult // the last answer without unknown results; nil if there is none
-	at      time.Time
-	unknown []*result.CertRevocationResult // the failed answer after it
-	failed  time.Time
+func newRemembering(next revocation.Validator, now func() time.Time) *remembering {
+	return &remembering{next, fetch.Answers[[sha256.Size]byte, []*result.CertRevocationResult]{Now: now, Timeout: longest, Retry: pause, Usable: usable, Entries: maxAnswers}}
 }
+
+// unknownError is the error for results of which some are unknown.
+type unknownError struct {
+	found []*result.CertRevocationResult
+}
+
+func (*unknownError) Error() string { return "it is unknown whether a certificate is revoked" }
 
 // ValidateContext implements revocation.Validator.
 func (r *remembering) ValidateContext(ctx context.Context, o revocation.ValidateContextOptions) ([]*result.CertRevocationResult, error) {
@@ -109,98 +109,17 @@ func (r *remembering) ValidateContext(ctx context.Context, o revocation.Validate
 		hash.Write(c.Raw)
 	}
 	fmt.Fprint(hash, o.AuthenticSigningTime.UnixNano())
-	key := [sha256.Size]byte(hash.Sum(nil))
-	if known := r.answer(key); known != nil {
-		return known, nil
-	}
-	answers := r.flights.DoChan(string(key[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest) // other callers wait for the answer, too
-		defer cancel()
-		found, err := guarded(ctx, r.next, o)
-		if err != nil {
-			return nil, err
+	found, err := r.answers.Get(ctx, [sha256.Size]byte(hash.Sum(nil)), func(ctx context.Context) ([]*result.CertRevocationResult, time.Time, error) {
+		found, err := r.next.ValidateContext(context.WithValue(ctx, chainKey{}, o.CertChain), o)
+		if err == nil && why(found) != nil {
+			err = &unknownError{found}
 		}
-		return r.keep(key, found), nil
+		return found, r.answers.Now().Add(fresh), err
 	})
-	select {
-	case a := <-answers:
-		if a.Err != nil {
-			return nil, a.Err
-		}
-		return a.Val.([]*result.CertRevocationResult), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if unknown := (*unknownError)(nil); errors.As(err, &unknown) {
+		return unknown.found, nil
 	}
-}
-
-// guarded converts a panic caused by external data to an error.
-func guarded(ctx context.Context, v revocation.Validator, o revocation.ValidateContextOptions) (out []*result.CertRevocationResult, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return v.ValidateContext(context.WithValue(ctx, chainKey{}, o.CertChain), o)
-}
-
-// answer returns the cached answer if no query is needed, and nil otherwise.
-func (r *remembering) answer(key [sha256.Size]byte) []*result.CertRevocationResult {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.answers[key]
-	switch now := r.now(); {
-	case s == nil:
-		return nil
-	case s.known != nil && now.Sub(s.at) < fresh:
-		return s.known
-	case s.unknown != nil && now.Sub(s.failed) < pause:
-		return s.last(now)
-	}
-	return nil
-}
-
-// last returns the last answer that is still usable after a failure.
-func (s *status) last(now time.Time) []*result.CertRevocationResult {
-	if s.known != nil && now.Sub(s.at) < usable {
-		return s.known
-	}
-	return s.unknown
-}
-
-// keep caches an answer, and returns the answer to use.
-func (r *remembering) keep(key [sha256.Size]byte, found []*result.CertRevocationResult) []*result.CertRevocationResult {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now, s := r.now(), r.answers[key]
-	if s == nil {
-		if len(r.answers) >= maxAnswers {
-			r.evict()
-		}
-		s = &status{}
-		r.answers[key] = s
-	}
-	if why(found) != nil {
-		s.unknown, s.failed = found, now
-		return s.last(now)
-	}
-	s.known, s.at, s.unknown = found, now, nil
-	return found
-}
-
-// evict removes the oldest answer.
-func (r *remembering) evict() {
-	var oldest [sha256.Size]byte
-	var at time.Time
-	for key, s := range r.answers {
-		last := s.at
-		if s.failed.After(last) {
-			last = s.failed
-		}
-		if at.IsZero() || last.Before(at) {
-			oldest, at = key, last
-		}
-	}
-	delete(r.answers, oldest)
+	return found, err
 }
 
 // why returns the reason why it is unknown whether a chain is revoked, or nil if it is known. A responder that does not know a certificate
@@ -271,45 +190,46 @@ type chainKey struct{}
 // lists fetches revocation lists, and caches those that a certificate of the chain signed. If a list cannot be fetched again, it stays
 // in use until its next update.
 type lists struct {
-	next crl.Fetcher
-	now  func() time.Time
+	next  crl.Fetcher
+	known fetch.Cache[string, revoked]
+}
 
-	mu    sync.Mutex
-	known map[string]*list.Element // the elements are *revoked
-	order list.List                // the most recently used list first
-	bytes int
+func newLists(next crl.Fetcher, now func() time.Time) *lists {
+	return &lists{next, fetch.Cache[string, revoked]{Now: now, Entries: maxLists, Bytes: maxBytes}}
 }
 
 type revoked struct {
-	url    string
 	bundle *crl.Bundle
 	at     time.Time
-	bytes  int
 }
 
 // Fetch implements crl.Fetcher.
 func (l *lists) Fetch(ctx context.Context, url string) (*crl.Bundle, error) {
-	now := l.now()
-	old := l.get(url)
-	if old != nil && now.Sub(old.at) < fresh && effective(old.bundle, now) {
+	now := l.known.Now()
+	old, has := l.known.Get(url)
+	if has && now.Sub(old.at) < fresh {
 		return old.bundle, nil
 	}
 	found, err := l.next.Fetch(ctx, url)
 	if err != nil {
-		if old != nil && effective(old.bundle, now) {
+		if has {
 			return old.bundle, nil
 		}
 		return nil, err
 	}
 	chain, _ := ctx.Value(chainKey{}).([]*x509.Certificate)
 	if signed(found, chain) {
-		l.put(&revoked{url: url, bundle: found, at: now, bytes: size(found)})
+		l.known.Put(url, revoked{found, now}, nextUpdate(found), size(found))
 	}
 	return found, nil
 }
 
-func effective(b *crl.Bundle, now time.Time) bool {
-	return now.Before(b.BaseCRL.NextUpdate) && (b.DeltaCRL == nil || now.Before(b.DeltaCRL.NextUpdate))
+// nextUpdate returns until when a list is in force.
+func nextUpdate(b *crl.Bundle) time.Time {
+	if b.DeltaCRL != nil && b.DeltaCRL.NextUpdate.Before(b.BaseCRL.NextUpdate) {
+		return b.DeltaCRL.NextUpdate
+	}
+	return b.BaseCRL.NextUpdate
 }
 
 func size(b *crl.Bundle) int {
@@ -328,40 +248,6 @@ func signed(b *crl.Bundle, chain []*x509.Certificate) bool {
 		}
 	}
 	return false
-}
-
-func (l *lists) get(url string) *revoked {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.known[url]
-	if e == nil {
-		return nil
-	}
-	l.order.MoveToFront(e)
-	return e.Value.(*revoked)
-}
-
-func (l *lists) put(r *revoked) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.known == nil {
-		l.known = map[string]*list.Element{}
-	}
-	if e := l.known[r.url]; e != nil {
-		l.remove(e)
-	}
-	l.known[r.url] = l.order.PushFront(r)
-	l.bytes += r.bytes
-	for l.order.Len() > maxLists || l.bytes > maxBytes {
-		l.remove(l.order.Back())
-	}
-}
-
-func (l *lists) remove(e *list.Element) {
-	r := e.Value.(*revoked)
-	l.order.Remove(e)
-	delete(l.known, r.url)
-	l.bytes -= r.bytes
 }
 
 // limited is a transport that limits the size of responses and sends only permitted requests.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -15,6 +14,9 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 	"github.com/theupdateframework/go-tuf/v2/metadata/config"
 	"github.com/theupdateframework/go-tuf/v2/metadata/updater"
+
+	"ephor.invalid/ephor/internal/bounded"
+	"ephor.invalid/ephor/internal/fetch"
 )
 
 // Limits of one update.
@@ -207,25 +209,14 @@ func get(ctx context.Context, next http.RoundTripper, check func(*url.URL) error
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "ephor")
-	answer, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
+	answer, body, err := fetch.Do(client, req, max)
+	switch {
+	case answer != nil && answer.StatusCode != http.StatusOK:
 		return nil, &metadata.ErrDownloadHTTP{StatusCode: answer.StatusCode, URL: u.Redacted()}
+	case bounded.Exceeded(err):
+		return nil, fmt.Errorf("%s has %w", u.Redacted(), err)
 	}
-	if answer.ContentLength > max {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", u.Redacted(), answer.ContentLength, max)
-	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, max+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(body)) > max {
-		return nil, fmt.Errorf("%s has more than %d bytes", u.Redacted(), max)
-	}
-	return body, nil
+	return body, err
 }
 
 // again returns a function that reads the stored files of an earlier update.

@@ -93,6 +93,10 @@ func (s *Server) list(q *Request, t *table, sel selection, f form) ([]byte, erro
 		if version > s.version {
 			return nil, apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, s.version), 1)
 		}
+	} else if rv == "0" && q.behind > 0 {
+		if older, kept := t.at(s.version - q.behind); kept {
+			objects, at = older, s.version-q.behind
+		}
 	}
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(at, 10)}
 	var items bytes.Buffer

@@ -31,6 +31,7 @@ type Request struct {
 	ctx     context.Context
 	client  *Client
 	handled bool
+	behind  int64 // versions by which a list from the cache is behind
 }
 
 // GroupResource returns the name of the resource.

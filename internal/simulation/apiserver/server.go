@@ -62,6 +62,8 @@ type Options struct {
 	ShortTokens bool
 	// History is the number of events that the server keeps of each kind; 0 for 500.
 	History int
+	// NoTrace: the server keeps no list of the requests that it got.
+	NoTrace bool
 	// CollectAfter is the time after which the controllers of a cluster act: dependents of deleted owners, and the content of deleted
 	// namespaces, are deleted.
 	CollectAfter time.Duration
@@ -105,7 +107,7 @@ type Change struct {
 // New returns a server with the given kinds and without objects.
 func New(o Options) *Server {
 	o.History = cmp.Or(o.History, 500)
-	s := &Server{options: o, version: 100, tables: map[schema.GroupResource]*table{}, clients: map[string]*Client{}}
+	s := &Server{options: o, version: 100, trace: Trace{none: o.NoTrace}, tables: map[schema.GroupResource]*table{}, clients: map[string]*Client{}}
 	for i := range o.Resources {
 		r := o.Resources[i]
 		s.tables[r.GroupResource()] = newTable(&r)

@@ -29,6 +29,8 @@ type Fault struct {
 	LoseAnswer bool
 	// CutAfter is the time after which a watch ends; 0 for not at all.
 	CutAfter time.Duration
+	// Behind is the number of versions by which a list from the cache (resourceVersion=0) is behind.
+	Behind int64
 }
 
 // Client is the way of one client to the server.
@@ -40,6 +42,7 @@ type Client struct {
 	mu   sync.Mutex
 	held chan struct{} // closed when the way is free again; nil while it is free
 	cut  bool
+	skew time.Duration
 }
 
 // Client returns the client with a name; there is one for each name.
@@ -195,6 +198,7 @@ func (c *Client) pass(q *Request) (*http.Response, Fault, error) {
 	if err := c.passes(q.ctx); err != nil {
 		return nil, fault, err
 	}
+	q.Body, q.behind = shifted(q.Body, c.ahead()), fault.Behind
 	if fault.Hang {
 		<-q.ctx.Done()
 		return nil, fault, q.ctx.Err()
@@ -220,7 +224,12 @@ func (c *Client) pass(q *Request) (*http.Response, Fault, error) {
 		_ = response.Body.Close()
 		return nil, fault, err
 	}
-	if w, ok := response.Body.(*watcher); ok && fault.CutAfter > 0 {
+	if w, ok := response.Body.(*watcher); !ok {
+		if d := c.ahead(); d != 0 {
+			text, _ := io.ReadAll(response.Body) // it is in memory
+			response.Body = io.NopCloser(bytes.NewReader(shifted(text, -d)))
+		}
+	} else if fault.CutAfter > 0 {
 		w.timers = append(w.timers, time.AfterFunc(fault.CutAfter, w.end))
 	}
 	return response, fault, nil
@@ -274,6 +283,7 @@ type Trace struct {
 	mu    sync.Mutex
 	calls []Call
 	rates map[rate]int
+	none  bool
 }
 
 // rate counts the lists and watches of one client for one kind, and its writes of one object, within one minute.
@@ -295,7 +305,7 @@ func (t *Trace) add(c Call) (n int) {
 		t.rates[r]++
 		n = t.rates[r]
 	}
-	if len(t.calls) < mostCalls {
+	if len(t.calls) < mostCalls && !t.none {
 		t.calls = append(t.calls, c)
 	}
 	return n

@@ -135,7 +135,7 @@ func (w *watcher) push(kind string, text []byte) {
 		return
 	}
 	w.waiting.WriteString(`{"type":"` + kind + `","object":`)
-	w.waiting.Write(text)
+	w.waiting.Write(shifted(text, -w.client.ahead()))
 	w.waiting.WriteString("}\n")
 	if w.waiting.Len() > mostWaiting {
 		w.over = true

@@ -295,7 +295,7 @@ func TestRepeat(t *testing.T) {
 	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
 	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream, Synchronize: true}})
 	u := s.only(t)
-	if u.Generation != 3 || s.created != 1 || len(u.Spec.RuleContext) != 2 {
+	if u.Generation != 3 || s.created != 1 || len(u.Spec.RuleContext) != 2 || u.Status.State != "" {
 		t.Fatalf("generation %d, %+v", u.Generation, u.Spec.RuleContext)
 	}
 	for _, r := range u.Spec.RuleContext {

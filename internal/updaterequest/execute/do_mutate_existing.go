@@ -9,8 +9,12 @@ import (
 	"ephor.invalid/ephor/internal/updaterequest"
 )
 
-// doMutateExisting changes the targets of a mutate rule for one trigger.
+// doMutateExisting changes the targets of a mutate rule for one trigger, once for each request and version of the trigger.
 func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
+	execution := t.executionOf()
+	if w.Executed.has(execution) {
+		return nil
+	}
 	req, err := w.read.request(ctx, t)
 	if isGone(err) {
 		return nil
@@ -18,9 +22,16 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
+	version := t.versionOf(req)
+	if w.Executed.has(version) {
+		w.Executed.note(execution)
+		return nil
+	}
 	out := w.Planner.evaluate(ctx, t, req)
 	var errs []error
 	targets := 0
+	var changed []digest // for this version of the trigger, by this attempt
+	older := false       // some targets were changed for an older version
 	if t.written == nil {
 		t.written = newProgress().writtenBy(t.u, t.RuleContext)
 	}
@@ -28,7 +39,12 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 		x := &out.Work[i]
 		for j := range x.Targets {
 			target := t.written.next(&x.Targets[j])
-			if targets++; t.written.has(target) {
+			once := target.of(version)
+			if targets++; w.Executed.has(once) {
+				continue
+			}
+			if t.written.has(target) {
+				older = true
 				continue
 			}
 			var err error
@@ -40,6 +56,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 				errs = append(errs, err)
 			} else {
 				t.written.own[target] = true
+				changed = append(changed, once)
 			}
 			if t.rule.ReportsTargets && targets <= maxReportedTargets {
 				w.report.target(t, &x.Targets[j], err)
@@ -58,8 +75,14 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	err = errors.Join(errs...)
 	w.report.result(t, req, &out, err)
 	if err != nil {
+		w.Executed.note(changed[:min(len(changed), maxNoted)]...)
 		w.report.failure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
+	if targets == 0 || older {
+		version = digest{} // the rule may apply to another request, or has work left for it
+		w.Executed.note(changed[:min(len(changed), maxNoted)]...)
+	}
+	w.Executed.note(execution, version)
 	return nil
 }

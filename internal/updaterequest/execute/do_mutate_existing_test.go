@@ -113,6 +113,14 @@ func TestTargetsAreChangedOnce(t *testing.T) {
 		if got, want := logs(), []string{"x", "", "xx"}; !slices.Equal(got, want) {
 			t.Errorf("while a target fails: %q, want %q", got, want)
 		}
+		live := &corev1.ConfigMap{}
+		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(trigger), live); err != nil {
+			t.Fatal(err)
+		}
+		live.Data = map[string]string{"changed": "yes"}
+		if err := w.Client.Update(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
 		again, _ := stored()
 		again.Generation++ // another request
 		if err := w.Client.Update(t.Context(), again); err != nil {

@@ -69,13 +69,19 @@ func (t *task) awaits(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	if r.Operation != "UPDATE" || t.waited >= patience {
 		return false
 	}
+	changed, replaces := t.changes(r)
+	return changed && (replaces == "" || replaces == liveVersion)
+}
+
+// changes reports whether an update changes its object, and returns the version that it replaces; empty if unknown.
+func (t *task) changes(r *kyvernov2.AdmissionRequest) (changed bool, replaces string) {
 	changed, replaces, known := updaterequest.Update(t.u)
 	if !known {
 		old, object := decode(r.OldObject), decode(r.Object)
 		replaces = cmp.Or(updaterequest.Version(old), updaterequest.Version(object))
 		changed = old == nil || object == nil || updaterequest.IsSecret(object) || !value.Equal(old, object)
 	}
-	return changed && (replaces == "" || replaces == liveVersion)
+	return changed, replaces
 }
 
 // disturbed returns the object of the task's request in its former state. Its identity is taken from the request, not from the content of

@@ -164,14 +164,15 @@ func (x *Planner) sourceReads(t *task) *sourceReads {
 
 // For implements world.Root.
 func (r *sourceReads) For(reach world.Reach) world.World {
-	out := r.root.For(reach)
-	if out.Objects != nil {
-		out.Objects = sourceObjects{out.Objects, r, reach}
-	}
-	if out.Lists != nil {
-		out.Lists = sourceLists{out.Lists, r}
-	}
-	return out
+	return r.root.For(reach).Through(func(ctx context.Context, c world.Call, next world.Next) (any, error) {
+		switch q := c.Request.(type) {
+		case world.ObjectRequest:
+			return r.object(ctx, q, next, reach)
+		case world.Query:
+			return r.list(ctx, q, next)
+		}
+		return next(ctx, c.Request)
+	}, nil)
 }
 
 func (r *sourceReads) note(key policy.Source, object map[string]any) {
@@ -180,44 +181,33 @@ func (r *sourceReads) note(key policy.Source, object map[string]any) {
 	r.read[key] = object
 }
 
-type sourceObjects struct {
-	world.Objects
-	reads *sourceReads
-	reach world.Reach
-}
-
-// Get implements world.Objects. It caches only copied sources, and always reads the current state of all other objects.
-func (o sourceObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	key := policy.Source{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
-	if o.reads.content != nil && key == o.reads.followed && o.reach.Allows(namespace) {
-		return o.reads.content, nil
+// object reads an object. It caches only copied sources, and always reads the current state of all other objects.
+func (r *sourceReads) object(ctx context.Context, q world.ObjectRequest, next world.Next, reach world.Reach) (map[string]any, error) {
+	key := policy.Source{APIVersion: q.APIVersion, Kind: q.Kind.Kind, Namespace: q.Namespace, Name: q.Name}
+	if r.content != nil && key == r.followed && reach.Allows(q.Namespace) {
+		return r.content, nil
 	}
-	if o.reads.older && o.reach.Allows(namespace) {
-		if object := o.reads.sources.get(key); object != nil {
-			o.reads.note(key, object)
+	if r.older && reach.Allows(q.Namespace) {
+		if object := r.sources.get(key); object != nil {
+			r.note(key, object)
 			return object, nil
 		}
 	}
-	object, err := o.Objects.Get(ctx, apiVersion, kind, namespace, name)
+	object, err := world.AnswerOf[map[string]any](next(ctx, q))
 	if err == nil {
-		o.reads.note(key, object)
+		r.note(key, object)
 	}
 	return object, err
 }
 
-type sourceLists struct {
-	world.Lists
-	reads *sourceReads
-}
-
-// List implements world.Lists.
-func (l sourceLists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
-	objects, err := l.Lists.List(ctx, q)
+// list reads a list of objects.
+func (r *sourceReads) list(ctx context.Context, q world.Query, next world.Next) ([]map[string]any, error) {
+	objects, err := world.AnswerOf[[]map[string]any](next(ctx, q))
 	for _, o := range objects {
 		metadata, _ := o["metadata"].(map[string]any)
 		text := func(field string) string { v, _ := metadata[field].(string); return v }
 		key := policy.Source{APIVersion: q.APIVersion, Kind: q.Kind, Namespace: text("namespace"), Name: text("name")}
-		l.reads.note(key, map[string]any{"metadata": map[string]any{"resourceVersion": text("resourceVersion")}})
+		r.note(key, map[string]any{"metadata": map[string]any{"resourceVersion": text("resourceVersion")}})
 	}
 	return objects, err
 }

@@ -46,7 +46,7 @@ type objectAt struct {
 	reads   int
 }
 
-func (o *objectAt) Get(context.Context, string, string, string, string) (map[string]any, error) {
+func (o *objectAt) Get(context.Context, world.ObjectRequest) (map[string]any, error) {
 	o.reads++
 	return map[string]any{"kind": "ConfigMap", "metadata": map[string]any{"resourceVersion": o.version}}, nil
 }
@@ -60,7 +60,7 @@ func TestOutdatedSources(t *testing.T) {
 	cluster.set("1")
 	at := &objectAt{version: "1"}
 	w := NewWorker(WorkerOptions{
-		Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: at} }),
+		Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: at.Get} }),
 		Now:  func() time.Time { return now },
 	})
 	w.Planner.sources.client = cluster

@@ -101,6 +101,8 @@ type Worker struct {
 	apply   *applier
 	end     *finisher
 	report  *reporter
+	// Executed is the record of the work of mutate rules.
+	Executed *Executed
 }
 
 // NewWorker returns a Worker. It does nothing until Reconcile is called.
@@ -120,7 +122,7 @@ func NewWorker(o WorkerOptions) *Worker {
 	read := &reader{client: o.Client, account: o.Account, conf: o.Conf, labels: o.Labels}
 	report := &reporter{events: o.Events, reports: o.Reports, read: read, log: o.Log}
 	return &Worker{
-		WorkerOptions: o, seed: maphash.MakeSeed(), read: read, report: report,
+		WorkerOptions: o, seed: maphash.MakeSeed(), read: read, report: report, Executed: newExecuted(&o),
 		Planner: &Planner{
 			read: read, made: o.Made, sources: newSources(o.Client, o.Now), root: o.Root, eval: o.Eval, evaluated: o.Observer.Evaluated, now: o.Now, log: o.Log,
 		},

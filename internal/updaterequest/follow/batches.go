@@ -110,6 +110,9 @@ func (b *batches) flush(ctx context.Context, least int) error {
 func (b *batches) write(ctx context.Context, rules []kyvernov2.RuleContext, name []string) error {
 	for range updaterequest.Attempts {
 		u := updaterequest.New(b.f.Namespace, b.program.Key(), updaterequest.Type(b.program.Identity(), b.rule), updaterequest.LabelValue(b.program.Name), rules, name...)
+		if updaterequest.Mutates(u.Spec.RequestType) {
+			u.Annotations = map[string]string{updaterequest.AnnotationRound: b.began.UTC().Format(time.RFC3339Nano)}
+		}
 		err := b.f.Client.Create(ctx, u)
 		if err == nil {
 			return nil

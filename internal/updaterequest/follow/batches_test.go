@@ -237,3 +237,48 @@ func TestRoundThatWaits(t *testing.T) {
 		}
 	})
 }
+
+// A kind that is served after its policy was handled is looked at as soon as it is: its first objects may be older than the webhooks that are
+// about it.
+func TestKindsThatAreServedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, interceptor.Funcs{})
+		served, down := false, error(nil)
+		f := s.follower()
+		f.Made.Find = func(policy.Target) ([]schema.GroupVersionKind, error) {
+			if !served {
+				return nil, down
+			}
+			return []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, nil
+		}
+		f.Rules, f.Every = inNamespace{}, time.Hour
+		if err := s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "there", UID: "u"}}); err != nil {
+			t.Fatal(err)
+		}
+		s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{
+			Name: "r", Stage: policy.StageGenerate, Generation: &policy.Generation{Existing: true}, Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}},
+			Grants: []policy.Grant{{APIVersion: "v1", Kind: "Secret", Name: "*"}},
+		}}})
+		for _, c := range []struct {
+			served bool
+			want   int
+		}{{false, 0}, {true, 1}, {true, 0}, {false, 0}, {true, 1}} {
+			served = c.served
+			if _, err := f.Once(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			list := &kyvernov2.UpdateRequestList{}
+			if err := s.client.List(t.Context(), list); err != nil || len(list.Items) != c.want {
+				t.Errorf("served: %v: %d UpdateRequests, want %d, %v", c.served, len(list.Items), c.want, err)
+			}
+			if err := s.client.DeleteAllOf(t.Context(), &kyvernov2.UpdateRequest{}, client.InNamespace("ephor")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		served, down = false, errors.New("discovery does not answer")
+		if next, err := f.Once(t.Context()); err != nil || next > retryKinds {
+			t.Errorf("the kinds are looked up again after %s, %v", next, err)
+		}
+	})
+}

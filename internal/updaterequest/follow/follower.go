@@ -82,6 +82,7 @@ type handled struct {
 	uid        string
 	generation int64
 	at         time.Time
+	kinds      map[schema.GroupKind]bool // of existing triggers, as far as they are served
 }
 
 // Once handles the changes since the last call, and returns when to call it again without events.
@@ -104,7 +105,13 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		last, known := f.handled[id]
-		if known && last.uid == p.UID && last.generation == p.Generation && now.Sub(last.at) < f.Every {
+		kinds, unknown := f.kinds(p)
+		if unknown {
+			next = min(next, retryKinds)
+		}
+		if known && last.uid == p.UID && last.generation == p.Generation && now.Sub(last.at) < f.Every && !last.lacks(kinds) {
+			last.kinds = kinds
+			f.handled[id] = last
 			next = min(next, f.Every-now.Sub(last.at))
 			continue
 		}
@@ -118,7 +125,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 			err = errors.Join(err, fmt.Errorf("policy %s: %w", p.Key(), failed))
 			continue
 		}
-		f.handled[id] = handled{p.UID, p.Generation, now}
+		f.handled[id] = handled{p.UID, p.Generation, now, kinds}
 	}
 	if waits {
 		next = recountPause
@@ -127,6 +134,38 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		next = soon
 	}
 	return next, err
+}
+
+// kinds returns the kinds of existing triggers of generate rules, as far as they are served. A kind may be defined after its policy, and its
+// first objects may be created before the webhooks are about it. unknown: some kinds could not be looked up.
+func (f *Follower) kinds(p *policy.Program) (out map[schema.GroupKind]bool, unknown bool) {
+	out = map[schema.GroupKind]bool{}
+	for _, r := range p.Rules {
+		if r.Generation == nil || !r.Generation.Existing || r.WithoutTrigger || r.AsksRequester() {
+			continue
+		}
+		for _, t := range r.Targets {
+			if t.Subresource != "" {
+				continue
+			}
+			found, err := f.Made.Find(t)
+			for _, gvk := range found {
+				out[gvk.GroupKind()] = true
+			}
+			unknown = unknown || err != nil
+		}
+	}
+	return out, unknown
+}
+
+// lacks reports whether there are kinds that the last round did not find.
+func (h *handled) lacks(kinds map[schema.GroupKind]bool) bool {
+	for k := range kinds {
+		if !h.kinds[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // followed reports whether the rule needs work when its policy changes.

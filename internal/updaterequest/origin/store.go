@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/updaterequest"
@@ -356,10 +357,7 @@ func decode(content []byte) (map[string]*Entry, error) {
 	if err != nil {
 		return out, err
 	}
-	text, err := io.ReadAll(io.LimitReader(z, maxContent+1))
-	if err == nil && len(text) > maxContent {
-		err = fmt.Errorf("it has more than %d bytes", maxContent)
-	}
+	text, err := bounded.Read(z, maxContent)
 	if err != nil {
 		return out, err
 	}

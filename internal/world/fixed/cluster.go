@@ -3,7 +3,6 @@ package fixed
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,8 +116,8 @@ func (c *cluster) list(apiVersion string, kinds []string, namespace string, keep
 // cluster-scoped.
 const assumedNamespace = "default"
 
-// Call implements world.API for reading; a POST has no answer, because there is no server.
-func (c *cluster) Call(_ context.Context, r world.APIRequest) (any, error) {
+// call is world.API for reading; a POST has no answer, because there is no server.
+func (c *cluster) call(_ context.Context, r world.APIRequest) (any, error) {
 	p := r.Path
 	if r.Method != world.GET || p.Resource == "" || len(p.Subresource) > 0 {
 		return nil, fmt.Errorf("without a cluster only the given resources can be read: %w", world.ErrUnavailable)
@@ -172,27 +171,13 @@ func selected(p apipath.Path) (func(map[string]any) bool, error) {
 	}, nil
 }
 
-// objects reads the part of the cluster that is within reach.
-type objects struct {
-	*cluster
-	reach world.Reach
+// object is world.Objects.
+func (c *cluster) object(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	return c.get(r.APIVersion, r.Kind.Kind, r.Namespace, r.Name)
 }
 
-var errReach = errors.New("out of the policy's reach")
-
-// Get implements world.Objects.
-func (c objects) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	if !c.reach.Allows(namespace) {
-		return nil, fmt.Errorf("%s %s/%s is %w", kind, namespace, name, errReach)
-	}
-	return c.get(apiVersion, kind, namespace, name)
-}
-
-// List implements world.Lists.
-func (c objects) List(_ context.Context, q world.Query) ([]map[string]any, error) {
-	if !c.reach.Allows(q.Namespace) {
-		return nil, fmt.Errorf("%s in the namespace %q are %w", kindnames.Plural(q.Kind), q.Namespace, errReach)
-	}
+// query is world.Lists.
+func (c *cluster) query(_ context.Context, q world.Query) ([]map[string]any, error) {
 	parsed, err := labels.Parse(q.Selector)
 	if err != nil {
 		return nil, err
@@ -210,15 +195,15 @@ func (c objects) List(_ context.Context, q world.Query) ([]map[string]any, error
 	return out, nil
 }
 
-// Find implements world.KindFinder.
-func (c objects) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
+// find returns the kinds of the given objects that the wildcards match.
+func (c *cluster) find(_ context.Context, wanted world.Kind) ([]world.Kind, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
 	var out []world.Kind
 	for key := range c.kinds {
 		v, k, _ := strings.Cut(key, " ")
-		if wildcard.Match(apiVersion, v) && wildcard.Match(kind, k) {
+		if wildcard.Match(wanted.APIVersion, v) && wildcard.Match(wanted.Kind, k) {
 			out = append(out, world.Kind{APIVersion: v, Kind: k})
 		}
 	}
@@ -228,22 +213,16 @@ func (c objects) Find(_ context.Context, apiVersion, kind string) ([]world.Kind,
 	return out, nil
 }
 
-// served knows the resources of the given objects.
-type served struct {
-	scopes
-	given *cluster
-}
-
-// Served implements world.ResourceKinds.
-func (s served) Served(_ context.Context, group, version, plural string) ([]world.Resource, error) {
-	if err := s.given.fill(); err != nil {
+// served returns the resources of the given objects that the wildcards match.
+func (c *cluster) served(_ context.Context, r world.ResourceRequest) ([]world.Resource, error) {
+	if err := c.fill(); err != nil {
 		return nil, err
 	}
 	var out []world.Resource
-	for key, kinds := range s.given.plurals {
+	for key, kinds := range c.plurals {
 		apiVersion, name, _ := strings.Cut(key, " ")
 		of := groupOf(apiVersion)
-		if !wildcard.Match(group, of) || !wildcard.Match(version, strings.TrimPrefix(apiVersion, of+"/")) || !wildcard.Match(plural, name) {
+		if !wildcard.Match(r.Group, of) || !wildcard.Match(r.Version, strings.TrimPrefix(apiVersion, of+"/")) || !wildcard.Match(r.Plural, name) {
 			continue
 		}
 		for _, kind := range kinds {
@@ -256,17 +235,17 @@ func (s served) Served(_ context.Context, group, version, plural string) ([]worl
 	return out, nil
 }
 
-// Resource implements world.ResourceFinder.
-func (s served) Resource(_ context.Context, apiVersion, kind string) (string, error) {
-	if err := s.given.fill(); err != nil {
+// resource returns the plural name of a kind of the given objects.
+func (c *cluster) resource(_ context.Context, k world.Kind) (string, error) {
+	if err := c.fill(); err != nil {
 		return "", err
 	}
-	for key, kinds := range s.given.plurals {
-		if of, name, _ := strings.Cut(key, " "); of == apiVersion && slices.Contains(kinds, kind) {
+	for key, kinds := range c.plurals {
+		if of, name, _ := strings.Cut(key, " "); of == k.APIVersion && slices.Contains(kinds, k.Kind) {
 			return name, nil
 		}
 	}
-	return "", &NotFoundError{"kind", apiVersion + " " + kind}
+	return "", &NotFoundError{"kind", k.APIVersion + " " + k.Kind}
 }
 
 func resourceName(apiVersion, plural string) string {

@@ -64,7 +64,7 @@ func TestCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := w.API.Call(t.Context(), world.APIRequest{Method: world.GET, Path: p})
+		v, err := w.API(t.Context(), world.APIRequest{Method: world.GET, Path: p})
 		got := value.JSON(v)
 		if err != nil {
 			got = "error: " + err.Error()
@@ -77,10 +77,10 @@ func TestCluster(t *testing.T) {
 		t.Errorf("read %d times", *reads)
 	}
 	p, _ := apipath.Parse("/api/v1/pods")
-	if _, err := w.API.Call(t.Context(), world.APIRequest{Method: world.POST, Path: p}); !errors.Is(err, world.ErrUnavailable) {
+	if _, err := w.API(t.Context(), world.APIRequest{Method: world.POST, Path: p}); !errors.Is(err, world.ErrUnavailable) {
 		t.Errorf("POST: %v", err)
 	}
-	if got, err := w.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Pod", Selector: "app=web"}); err != nil || len(got) != 1 {
+	if got, err := w.Lists(t.Context(), world.Query{APIVersion: "v1", Kind: "Pod", Selector: "app=web"}); err != nil || len(got) != 1 {
 		t.Errorf("list: %v, %v", got, err)
 	}
 }
@@ -96,7 +96,7 @@ func TestClusterGlobals(t *testing.T) {
 		"call":       `error: the GlobalContextEntry call asks an API, which is not there`,
 		"nope":       `error: there is no GlobalContextEntry "nope" among the given resources`,
 	} {
-		v, err := w.Globals.Global(t.Context(), name)
+		v, err := w.Globals(t.Context(), world.GlobalRequest(name))
 		got := value.JSON(v)
 		if err != nil {
 			got = "error: " + err.Error()
@@ -105,7 +105,7 @@ func TestClusterGlobals(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
-	if _, err := w.Globals.Global(t.Context(), "odd"); err == nil {
+	if _, err := w.Globals(t.Context(), "odd"); err == nil {
 		t.Error("an entry with an unknown field was taken")
 	}
 	if w := root.For(world.InNamespace("a")); w.Globals != nil || w.Services != nil {
@@ -116,10 +116,11 @@ func TestClusterGlobals(t *testing.T) {
 func TestClusterReach(t *testing.T) {
 	root, _ := madeUp(t)
 	w := root.For(world.InNamespace("a"))
-	if _, err := w.Objects.Get(t.Context(), "v1", "Pod", "b", "y"); !errors.Is(err, errReach) {
+	var out *world.OutOfReachError
+	if _, err := w.Objects.Get(t.Context(), "v1", "Pod", "b", "y"); !errors.As(err, &out) {
 		t.Errorf("another namespace: %v", err)
 	}
-	if _, err := w.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Pod"}); !errors.Is(err, errReach) {
+	if _, err := w.Lists(t.Context(), world.Query{APIVersion: "v1", Kind: "Pod"}); !errors.As(err, &out) {
 		t.Errorf("all namespaces: %v", err)
 	}
 	if got, err := w.Objects.Get(t.Context(), "v1", "Pod", "a", "x"); err != nil || got["spec"] != "first" {
@@ -127,7 +128,7 @@ func TestClusterReach(t *testing.T) {
 	}
 	p, _ := apipath.Parse("/api/v1/namespaces/b/pods/y")
 	var far *world.PathError
-	if _, err := w.API.Call(t.Context(), world.APIRequest{Method: world.GET, Path: p}); !errors.As(err, &far) {
+	if _, err := w.API(t.Context(), world.APIRequest{Method: world.GET, Path: p}); !errors.As(err, &far) {
 		t.Errorf("path of another namespace: %v", err)
 	}
 	if w := New(Values{}).For(world.Cluster()); w.Objects != nil || w.API != nil || w.Globals != nil || w.Lists != nil {

@@ -12,8 +12,8 @@ import (
 // returns cluster-scoped objects.
 type contextResources struct{ *cluster }
 
-// Call implements world.API.
-func (c contextResources) Call(_ context.Context, r world.APIRequest) (any, error) {
+// call is world.API.
+func (c contextResources) call(_ context.Context, r world.APIRequest) (any, error) {
 	p := r.Path
 	if r.Method != world.GET || p.Resource == "" {
 		return nil, fmt.Errorf("without a cluster resources can only be read: %w", world.ErrUnavailable)

@@ -1,11 +1,8 @@
 package fixed
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"ephor.invalid/ephor/internal/world"
 )
@@ -55,46 +52,51 @@ func New(v Values) world.Root {
 	if v.Objects != nil {
 		given = &cluster{objects: v.Objects}
 		if v.API == nil {
-			v.API = given
+			v.API = given.call
 		}
 		if v.Globals == nil {
-			v.Globals = globals{given}
+			v.Globals = globals{given}.read
 		}
 	}
 	if v.Resources == nil {
 		if v.ContextResources == nil {
 			v.ContextResources = func() ([]map[string]any, error) { return nil, nil }
 		}
-		v.Resources = contextResources{&cluster{objects: v.ContextResources}}
+		v.Resources = contextResources{&cluster{objects: v.ContextResources}}.call
 	}
-	scopes, known := newScopes(v.Parameters), given
+	all := namespaces{labels: v.NamespaceLabels, given: given}
 	if v.Namespaces != nil {
-		known = &cluster{objects: v.Namespaces}
+		all.given = &cluster{objects: v.Namespaces}
+	}
+	w := world.World{
+		Namespaces: world.Namespaces{Labels: all.labelsOf, Object: all.object},
+		Kinds:      world.Kinds{Namespaced: namespaced(v.Parameters)},
+		API:        v.API,
+		Resources:  v.Resources,
+		Images:     v.Images,
+		Signatures: v.Signatures,
+		Clock:      clock(v.Now),
+	}
+	if given != nil {
+		w.Objects, w.Lists, w.Kinds.Find = given.object, given.query, given.find
+		if v.Served {
+			w.Kinds.Resource, w.Kinds.Served = given.resource, given.served
+		}
 	}
 	return world.RootFunc(func(r world.Reach) world.World {
-		w := world.World{
-			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, every: v.EveryNamespace, given: known},
-			Kinds:      scopes,
-			API:        world.Confine(r, v.API),
-			Images:     world.ConfineImages(r, v.Images),
-			Signatures: world.ConfineSignatures(r, v.Signatures),
-			Clock:      clock(v.Now),
-			Rand:       random(v.Seed),
-		}
-		if given != nil {
-			w.Objects, w.Lists = objects{given, r}, objects{given, r}
-			if v.Served {
-				w.Kinds = served{scopes, given}
-			}
-		}
-		w.Resources = world.Confine(r, v.Resources)
+		out := w
+		out.Rand = random(v.Seed)
 		if r.IsCluster() || v.NamespacedHTTP {
-			w.HTTP = v.HTTP
+			out.HTTP = v.HTTP
 		}
 		if r.IsCluster() {
-			w.Services, w.Globals = v.Services, v.Globals
+			out.Services, out.Globals = v.Services, v.Globals
 		}
-		return w
+		out = out.Within(r)
+		if v.EveryNamespace {
+			out.Namespaces = w.Namespaces
+		}
+		return out
 	})
 }
 
@@ -113,27 +115,6 @@ func random(seed uint64) world.Rand {
 type global struct{}
 
 func (global) Intn(n int) int { return rand.IntN(n) }
-
-type namespaces struct {
-	labels map[string]map[string]string
-	reach  world.Reach
-	every  bool     // policies of other namespaces may also read it
-	given  *cluster // has the Namespaces; nil without a simulated cluster
-}
-
-// Labels returns the labels of the namespace: those of the Namespace, and those that were given for it. They are nil if nothing is known
-// about it.
-func (n namespaces) Labels(ctx context.Context, namespace string) (map[string]string, error) {
-	o, err := n.Namespace(ctx, namespace)
-	if o == nil || err != nil {
-		return nil, err
-	}
-	labels := labelsOf(o)
-	if _, isObject := o["kind"]; isObject { // the API server adds it to each
-		labels[corev1.LabelMetadataName] = namespace
-	}
-	return labels, nil
-}
 
 type seeded struct{ r *rand.Rand }
 

@@ -17,12 +17,12 @@ func IsGlobalContextEntry(o map[string]any) bool {
 // globals are the GlobalContextEntries among the objects of a cluster, with data from its other objects.
 type globals struct{ cluster *cluster }
 
-// Global implements world.Globals.
-func (g globals) Global(ctx context.Context, name string) (any, error) {
+// read is world.Globals.
+func (g globals) read(ctx context.Context, name world.GlobalRequest) (any, error) {
 	if err := g.cluster.fill(); err != nil {
 		return nil, err
 	}
-	entry, projection, _ := strings.Cut(name, ".")
+	entry, projection, _ := strings.Cut(string(name), ".")
 	for _, version := range globalentry.Versions {
 		for _, o := range g.cluster.kinds[globalentry.Group+"/"+version+" "+globalentry.Kind] {
 			if nameOf(o) == entry {

@@ -2,21 +2,38 @@ package fixed
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"ephor.invalid/ephor/internal/world"
 )
 
-// Namespace implements world.NamespaceObjects: it returns the Namespace of the simulated cluster, with the labels that were given for
-// it; nil if nothing is known about it.
-func (n namespaces) Namespace(_ context.Context, name string) (map[string]any, error) {
-	if !n.every && !n.reach.Allows(name) {
-		return nil, fmt.Errorf("namespace %s is out of the policy's reach: %w", name, world.ErrUnavailable)
+// namespaces are the Namespaces of the simulated cluster, and labels that were given for namespaces.
+type namespaces struct {
+	labels map[string]map[string]string
+	given  *cluster // nil without a simulated cluster
+}
+
+// labelsOf returns the labels of the namespace: those of the Namespace, and those that were given for it. They are nil if nothing is known
+// about it.
+func (n namespaces) labelsOf(ctx context.Context, name world.NamespaceRequest) (map[string]string, error) {
+	o, err := n.object(ctx, name)
+	if o == nil || err != nil {
+		return nil, err
 	}
+	labels := labelsOf(o)
+	if _, isObject := o["kind"]; isObject { // the API server adds it to each
+		labels[corev1.LabelMetadataName] = string(name)
+	}
+	return labels, nil
+}
+
+// object returns the Namespace of the simulated cluster, with the labels that were given for it; nil if nothing is known about it.
+func (n namespaces) object(_ context.Context, asked world.NamespaceRequest) (map[string]any, error) {
+	name := string(asked)
 	labels, known := n.labels[name]
 	out := map[string]any{}
 	if n.given != nil {
@@ -50,32 +67,24 @@ func (n namespaces) Namespace(_ context.Context, name string) (map[string]any, e
 	return out, nil
 }
 
-// scopes returns the scope of kinds: a kind of given parameters is namespaced if the parameters are; all others count as cluster-scoped.
+// namespaced returns the scope of kinds: a kind of given parameters is namespaced if the parameters are; all others count as cluster-scoped.
 // Kyverno's command line does the same without a cluster: parameters in a namespace are then an error of the rule.
-type scopes struct {
-	namespaced func() (map[string]bool, error) // by apiVersion and kind
-}
-
-func newScopes(parameters func() ([]map[string]any, error)) scopes {
-	return scopes{sync.OnceValues(func() (map[string]bool, error) {
+func namespaced(parameters func() ([]map[string]any, error)) world.Lookup[world.Kind, bool] {
+	known := sync.OnceValues(func() (map[world.Kind]bool, error) {
 		if parameters == nil {
 			return nil, nil
 		}
 		objects, err := parameters()
-		out := map[string]bool{}
+		out := map[world.Kind]bool{}
 		for _, o := range objects {
 			if namespaceOf(o) != "" {
-				out[text(o["apiVersion"])+" "+text(o["kind"])] = true
+				out[world.Kind{APIVersion: text(o["apiVersion"]), Kind: text(o["kind"])}] = true
 			}
 		}
 		return out, err
-	})}
+	})
+	return func(_ context.Context, k world.Kind) (bool, error) {
+		kinds, err := known()
+		return kinds[k], err
+	}
 }
-
-// Namespaced implements world.Kinds.
-func (s scopes) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
-	known, err := s.namespaced()
-	return known[apiVersion+" "+kind], err
-}
-
-var _ world.NamespaceObjects = namespaces{}

@@ -30,13 +30,13 @@ func TestNamespace(t *testing.T) {
 			"map[apiVersion:v1 kind:Namespace metadata:map[annotations:map[n:note] labels:map[x:own y:z] name:a]]"},
 		{"another", Values{Objects: given}, "b", "map[]"},
 	} {
-		ns, err := New(c.values).For(world.Cluster()).Namespaces.(world.NamespaceObjects).Namespace(t.Context(), c.namespace)
+		ns, err := New(c.values).For(world.Cluster()).Namespaces.Object(t.Context(), world.NamespaceRequest(c.namespace))
 		if got := fmt.Sprint(ns); err != nil || got != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
 		}
 	}
 	w := New(Values{Objects: given}).For(world.InNamespace("b"))
-	if _, err := w.Namespaces.(world.NamespaceObjects).Namespace(t.Context(), "a"); err == nil {
+	if _, err := w.Namespaces.Object(t.Context(), "a"); err == nil {
 		t.Error("another namespace can be read")
 	}
 }
@@ -47,7 +47,7 @@ func TestNotFound(t *testing.T) {
 	if _, err := w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", "x"); !apierrors.IsNotFound(err) {
 		t.Errorf("%v", err)
 	}
-	if namespaced, err := w.Kinds.Namespaced(t.Context(), "v1", "ConfigMap"); namespaced || err != nil {
+	if namespaced, err := w.Kinds.Namespaced(t.Context(), world.Kind{APIVersion: "v1", Kind: "ConfigMap"}); namespaced || err != nil {
 		t.Errorf("%v %v", namespaced, err)
 	}
 }
@@ -61,7 +61,7 @@ func TestScopes(t *testing.T) {
 	w := New(Values{Parameters: func() ([]map[string]any, error) { return parameters, nil }}).For(world.Cluster())
 	for kind, want := range map[string]bool{"v1 ConfigMap": true, "v2 ConfigMap": false, "example.com/v1 Bound": false, "v1 Secret": false} {
 		apiVersion, name, _ := strings.Cut(kind, " ")
-		if got, err := w.Kinds.Namespaced(t.Context(), apiVersion, name); got != want || err != nil {
+		if got, err := w.Kinds.Namespaced(t.Context(), world.Kind{APIVersion: apiVersion, Kind: name}); got != want || err != nil {
 			t.Errorf("%s: %v %v", kind, got, err)
 		}
 	}

@@ -41,17 +41,3 @@ func (a Access) Allowed(ctx context.Context, r world.AccessRequest) (bool, strin
 	}
 	return review.Status.Allowed, review.Status.Reason, nil
 }
-
-// confined answers requests of a namespaced policy only for its own namespace.
-type confined struct {
-	next  world.Access
-	reach world.Reach
-}
-
-// Allowed implements world.Access.
-func (c confined) Allowed(ctx context.Context, r world.AccessRequest) (bool, string, error) {
-	if r.Path != "" || !c.reach.Allows(r.Namespace) {
-		return false, "", &OutOfReachError{"access to " + r.Resource + r.Path, r.Namespace, r.Name, c.reach.Namespace()}
-	}
-	return c.next.Allowed(ctx, r)
-}

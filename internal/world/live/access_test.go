@@ -71,7 +71,7 @@ func TestNamespaceObjects(t *testing.T) {
 		reach world.Reach
 		ok    bool
 	}{{world.Cluster(), true}, {world.InNamespace("a"), true}, {world.InNamespace("b"), false}} {
-		ns, err := root.For(c.reach).Namespaces.(world.NamespaceObjects).Namespace(t.Context(), "a")
+		ns, err := root.For(c.reach).Namespaces.Object(t.Context(), "a")
 		if c.ok != (err == nil) || c.ok && ns["kind"] != "Namespace" {
 			t.Errorf("%+v: %v, %v", c.reach, ns, err)
 		}

@@ -13,10 +13,10 @@ import (
 // A namespaced policy uses only the pull secrets of its own namespace (S5 in docs/security/threat-model.md).
 func TestS5PullSecretsAreConfined(t *testing.T) {
 	used := ""
-	root := &Root{Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+	root := &Root{Images: world.Images{Image: func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
 		used = fmt.Sprint(r.Secrets)
 		return nil, nil
-	})}
+	}}}
 	for _, c := range []struct {
 		reach   world.Reach
 		secrets []string
@@ -37,32 +37,19 @@ func TestS5PullSecretsAreConfined(t *testing.T) {
 			t.Errorf("%+v: used %q, %v", c, used, err)
 		}
 	}
-	if root := (&Root{}); root.For(world.InNamespace("team")).Images != nil {
+	if root := (&Root{}); root.For(world.InNamespace("team")).Images.Image != nil {
 		t.Error("there are images where nobody may ask registries")
 	}
-}
-
-// digests are images whose digests can be found.
-type digests struct {
-	world.ImagesFunc
-	used *string
-}
-
-func (d digests) Digest(_ context.Context, r world.ImageRequest) (string, error) {
-	*d.used = fmt.Sprint(r.Secrets, r.Confined)
-	return "sha256:ab", nil
 }
 
 // The same holds for requests of digests only.
 func TestS5DigestsAreConfined(t *testing.T) {
 	used := ""
-	images := func(reach world.Reach) world.Digests {
-		d, ok := (&Root{Images: digests{used: &used}}).For(reach).Images.(world.Digests)
-		if !ok {
-			t.Fatal("digests cannot be asked for")
-		}
-		return d
-	}
+	root := &Root{Images: world.Images{Digest: func(_ context.Context, r world.ImageRequest) (string, error) {
+		used = fmt.Sprint(r.Secrets, r.Confined)
+		return "sha256:ab", nil
+	}}}
+	images := func(reach world.Reach) world.Images { return root.For(reach).Images }
 	if _, err := images(world.InNamespace("team")).Digest(t.Context(), world.ImageRequest{Secrets: []string{"other/b"}}); err == nil || used != "" {
 		t.Errorf("a secret of another namespace is used: %q, %v", used, err)
 	}
@@ -150,14 +137,13 @@ func TestS5SignaturesAreConfined(t *testing.T) {
 // A namespaced policy uses only the pull secrets of objects in its own namespace, and its trust roots are marked as its own.
 func TestS5ObjectsAndTrustAreConfined(t *testing.T) {
 	used := ""
-	root := &Root{Images: digests{used: &used}}
+	root := &Root{Images: world.Images{Digest: func(_ context.Context, r world.ImageRequest) (string, error) {
+		used = fmt.Sprint(r.Secrets, r.Confined)
+		return "sha256:ab", nil
+	}}}
 	for namespace, allowed := range map[string]bool{"": true, "team": true, "other": false} {
-		d, ok := root.For(world.InNamespace("team")).Images.(world.Digests)
-		if !ok {
-			t.Fatal("digests cannot be asked for")
-		}
 		used = ""
-		_, err := d.Digest(t.Context(), world.ImageRequest{Object: world.ObjectSecrets{Namespace: namespace, Names: []string{"a"}}})
+		_, err := root.For(world.InNamespace("team")).Images.Digest(t.Context(), world.ImageRequest{Object: world.ObjectSecrets{Namespace: namespace, Names: []string{"a"}}})
 		var far *world.PathError
 		if errors.As(err, &far) == allowed || (used != "") != allowed {
 			t.Errorf("an object in %q: used %q, %v", namespace, used, err)

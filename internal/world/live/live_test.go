@@ -37,14 +37,14 @@ func TestReach(t *testing.T) {
 	} {
 		w := root.For(c.reach)
 		got, err := w.Objects.Get(t.Context(), "v1", "ConfigMap", c.namespace, "n")
-		var far *OutOfReachError
+		var far *world.OutOfReachError
 		if c.ok != (err == nil) || !c.ok && !errors.As(err, &far) {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 		if c.ok && (got["kind"] != "ConfigMap" || got["apiVersion"] != "v1") {
 			t.Errorf("%+v: %v", c, got)
 		}
-		if _, err := w.Namespaces.Labels(t.Context(), c.namespace); c.ok != (err == nil) {
+		if _, err := w.Namespaces.Labels(t.Context(), world.NamespaceRequest(c.namespace)); c.ok != (err == nil) {
 			t.Errorf("labels %+v: %v", c, err)
 		}
 	}
@@ -71,11 +71,11 @@ func (scopeless) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 func TestT26ClusterScopedKindsAreOutOfReach(t *testing.T) {
 	for _, reach := range []world.Reach{world.InNamespace("a"), world.Cluster()} {
 		w := (&Root{Reader: scopeless{}}).For(reach)
-		var far *OutOfReachError
+		var far *world.OutOfReachError
 		if got, err := w.Objects.Get(t.Context(), "v1", "Node", "a", "n"); errors.As(err, &far) == reach.IsCluster() {
 			t.Errorf("%+v: a Node: %v, %v", reach, got, err)
 		}
-		if got, err := w.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Node", Namespace: "a"}); errors.As(err, &far) == reach.IsCluster() {
+		if got, err := w.Lists(t.Context(), world.Query{APIVersion: "v1", Kind: "Node", Namespace: "a"}); errors.As(err, &far) == reach.IsCluster() {
 			t.Errorf("%+v: all Nodes: %v, %v", reach, got, err)
 		}
 	}
@@ -87,18 +87,18 @@ func TestOutsideIsConfined(t *testing.T) {
 	asked := ""
 	root := &Root{
 		Reader: echo{},
-		API: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+		API: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
 			asked = r.Path.String()
 			return nil, nil
 		}),
-		Services: world.ServicesFunc(func(context.Context, world.ServiceRequest) (any, error) { return nil, nil }),
-		Globals:  world.GlobalsFunc(func(context.Context, string) (any, error) { return nil, nil }),
+		Services: world.Services(func(context.Context, world.ServiceRequest) (any, error) { return nil, nil }),
+		Globals:  world.Globals(func(context.Context, world.GlobalRequest) (any, error) { return nil, nil }),
 	}
 	all, own := root.For(world.Cluster()), root.For(world.InNamespace("a"))
 	if all.Services == nil || all.Globals == nil || own.Services != nil || own.Globals != nil {
 		t.Error("services and global data are for the cluster's policies, and only for them")
 	}
-	root.HTTP = world.HTTPFunc(func(context.Context, world.ServiceRequest) (map[string]any, error) { return nil, nil })
+	root.HTTP = world.HTTP(func(context.Context, world.ServiceRequest) (map[string]any, error) { return nil, nil })
 	for _, allowed := range []bool{false, true} {
 		root.NamespacedHTTP = allowed
 		if own := root.For(world.InNamespace("a")); root.For(world.Cluster()).HTTP == nil || (own.HTTP != nil) != allowed || own.Services != nil {
@@ -113,7 +113,7 @@ func TestOutsideIsConfined(t *testing.T) {
 		for w, ok := range map[*world.World]bool{&all: true, &own: inside} {
 			for name, api := range map[string]world.API{"API": w.API, "Resources": w.Resources} {
 				asked = ""
-				_, err := api.Call(t.Context(), world.APIRequest{Method: world.GET, Path: p})
+				_, err := api(t.Context(), world.APIRequest{Method: world.GET, Path: p})
 				if (err == nil) != ok || (asked == text) != ok {
 					t.Errorf("%s, %s: asked %q, %v", name, text, asked, err)
 				}
@@ -123,7 +123,7 @@ func TestOutsideIsConfined(t *testing.T) {
 	if w := (&Root{Reader: echo{}}).For(world.Cluster()); w.API != nil {
 		t.Error("an API that was not provided")
 	}
-	if _, err := own.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Secret", Namespace: "b"}); err == nil {
+	if _, err := own.Lists(t.Context(), world.Query{APIVersion: "v1", Kind: "Secret", Namespace: "b"}); err == nil {
 		t.Error("another namespace was listed")
 	}
 }

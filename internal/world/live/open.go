@@ -32,8 +32,8 @@ type Options struct {
 	// Signatures returns the verifier of images for the clients of registries (nil without registries) and services; nil for no
 	// verification.
 	Signatures func(*registry.Client, *apicall.Services) (world.Signatures, error)
-	// Globals returns the data of GlobalContextEntries for the other parts; nil for none.
-	Globals func(*Root) (world.Globals, error)
+	// Globals adds the data of GlobalContextEntries to the other parts; nil for none.
+	Globals func(*Root) error
 }
 
 // Open returns the Root of a process. Only this function assembles its parts.
@@ -46,7 +46,7 @@ func Open(o Options) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services, HTTP: services, NamespacedHTTP: o.NamespacedHTTP, Seals: o.Seals}
+	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api.Call, Services: services.Call, HTTP: services.Exchange, NamespacedHTTP: o.NamespacedHTTP, Seals: o.Seals}
 	if o.Creator != nil {
 		r.Access = Access{Creator: o.Creator}
 	}
@@ -55,7 +55,7 @@ func Open(o Options) (*Root, error) {
 		if images, err = registry.New(o.Registries(services)); err != nil {
 			return nil, fmt.Errorf("registries: %w", err)
 		}
-		r.Images = images
+		r.Images = images.Lookups()
 	}
 	if o.Signatures != nil {
 		if r.Signatures, err = o.Signatures(images, services); err != nil {
@@ -63,7 +63,7 @@ func Open(o Options) (*Root, error) {
 		}
 	}
 	if o.Globals != nil {
-		if r.Globals, err = o.Globals(r); err != nil {
+		if err = o.Globals(r); err != nil {
 			return nil, err
 		}
 	}

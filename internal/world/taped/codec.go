@@ -3,6 +3,8 @@ package taped
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +18,7 @@ func Text(answer any) (string, error) {
 		return string(appendExact(nil, answer)), nil
 	}
 	if a, ok := answer.(encoder); ok {
-		return string(appendExact(nil, a.encode())), nil
+		return string(appendExact(nil, a.JSON())), nil
 	}
 	raw, err := json.Marshal(answer)
 	return string(raw), err
@@ -24,8 +26,8 @@ func Text(answer any) (string, error) {
 
 // encoder is an answer that contains JSON values. decoder is its counterpart.
 type (
-	encoder interface{ encode() any }
-	decoder interface{ decode(any) bool }
+	encoder interface{ JSON() any }
+	decoder interface{ FromJSON(any) bool }
 )
 
 func appendExact(dst []byte, v any) []byte {
@@ -41,7 +43,7 @@ func appendExact(dst []byte, v any) []byte {
 			return append(dst, "null"...)
 		}
 		dst = append(dst, '{')
-		for i, k := range sortedKeys(x) {
+		for i, k := range slices.Sorted(maps.Keys(x)) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
@@ -71,51 +73,41 @@ func appendList[T any](dst []byte, list []T) []byte {
 	return append(dst, ']')
 }
 
-// decode reads an answer of a type.
-func decode[T any](text []byte) (out T, err error) {
-	unfit := func() (T, error) {
-		return out, fmt.Errorf("the recorded answer has another form: %s", strconv.Quote(value.Clip(string(text), 40)))
+// decode reads an answer into a pointer.
+func decode(text []byte, out any) error {
+	switch out.(type) {
+	case *any, *map[string]any, *[]map[string]any, decoder:
+	default:
+		return json.Unmarshal(text, out)
 	}
-	switch to := any(&out).(type) {
+	v, err := value.DecodeJSON(text)
+	if err != nil {
+		return err
+	}
+	fits := true
+	switch to := out.(type) {
 	case *any:
-		*to, err = value.DecodeJSON(text)
-		return out, err
+		*to = v
 	case *map[string]any:
-		v, err := value.DecodeJSON(text)
-		if err != nil || v == nil {
-			return out, err
+		if v != nil {
+			*to, fits = v.(map[string]any)
 		}
-		var ok bool
-		if *to, ok = v.(map[string]any); !ok {
-			return unfit()
-		}
-		return out, nil
 	case *[]map[string]any:
-		v, err := value.DecodeJSON(text)
-		if err != nil || v == nil {
-			return out, err
+		if v == nil {
+			break
 		}
-		items, ok := v.([]any)
-		if !ok {
-			return unfit()
-		}
+		var items []any
+		items, fits = v.([]any)
 		*to = make([]map[string]any, len(items))
-		for i, item := range items {
-			if (*to)[i], ok = item.(map[string]any); !ok {
-				return unfit()
-			}
+		for i := range items {
+			o, ok := items[i].(map[string]any)
+			(*to)[i], fits = o, fits && ok
 		}
-		return out, nil
 	case decoder:
-		v, err := value.DecodeJSON(text)
-		if err != nil {
-			return out, err
-		}
-		if !to.decode(v) {
-			return unfit()
-		}
-		return out, nil
+		fits = to.FromJSON(v)
 	}
-	err = json.Unmarshal(text, &out)
-	return out, err
+	if !fits {
+		return fmt.Errorf("the recorded answer has another form: %s", strconv.Quote(value.Clip(string(text), 40)))
+	}
+	return nil
 }

@@ -10,7 +10,7 @@
 //
 // The key of a lookup is its method, the Reach and the canonical request. Parts of a request that may hold credentials (headers, bodies,
 // paths and queries of services) are separate from the rest, so that only their digest has to be stored. Errors keep the types that rules
-// distinguish. The World of a tape has exactly the members and optional interfaces of the World that it wraps. The nil Tape changes nothing.
+// distinguish. The World of a tape has exactly the members of the World that it wraps. The nil Tape changes nothing.
 //
 // The package stores nothing and redacts nothing: package decision does that.
 //

@@ -15,11 +15,11 @@ import (
 // Failure is the stored form of an error of a lookup.
 type Failure struct {
 	// The text of the error.
-	Text string `json:"text"`
+	Text string `json:"text" proto:"1"`
 	// The type that rules distinguish; absent for other errors.
-	Cause string `json:"cause,omitempty"`
+	Cause string `json:"cause,omitempty" proto:"2"`
 	// The fields of that type.
-	Args []string `json:"args,omitempty"`
+	Args []string `json:"args,omitempty" proto:"3"`
 }
 
 // The causes of failures.

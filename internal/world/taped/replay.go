@@ -3,7 +3,6 @@ package taped
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +49,7 @@ type Recorded struct {
 type player struct {
 	Recorded
 	reels []map[string]*playing // by key
+	lacks map[string]bool       // members that the reviews did not have
 
 	mu      sync.Mutex
 	missing []Miss
@@ -60,7 +60,7 @@ type player struct {
 type playing struct {
 	Lookup
 	once   sync.Once
-	answer any
+	answer any   // a pointer
 	err    error // of decoding
 }
 
@@ -69,7 +69,10 @@ type Miss struct{ Method, Asked, Why string }
 
 // Replay returns a Tape that answers from a record.
 func Replay(r Recorded) *Tape {
-	p := &player{Recorded: r}
+	p := &player{Recorded: r, lacks: map[string]bool{}}
+	for _, member := range r.Lacks {
+		p.lacks[member] = true
+	}
 	randoms := 0
 	for _, reel := range r.Reels {
 		byKey := make(map[string]*playing, len(reel.Lookups))
@@ -89,7 +92,7 @@ func Replay(r Recorded) *Tape {
 // find returns the recorded lookup that answers a question; nil if there is none. unsteady: the reviews had different answers.
 func (p *player) find(q *question, brief string) (l *playing, unsteady bool) {
 	for i, byKey := range p.reels {
-		found := byKey[keyOf(q.method, q.reach, brief, Digest(p.Reels[i].Salt, q.method, q.reach, q.asked, q.hidden))]
+		found := byKey[keyOf(q.method, q.reach, brief, Digest(p.Reels[i].Salt, q.method, q.reach, q.Asked, q.Hidden))]
 		switch {
 		case found == nil:
 		case l == nil:
@@ -125,9 +128,9 @@ func (t *Tape) Lived() bool {
 	return t.play.live > 0
 }
 
-// played answers a question from the record.
-func played[T any](ctx context.Context, p *player, q question, next func(context.Context) (T, error)) (out T, err error) {
-	brief := Brief(q.asked)
+// answer answers a question from the record.
+func (p *player) answer(ctx context.Context, q question, empty func() any, next func(context.Context) (any, error), available bool) (any, error) {
+	brief := Brief(q.Asked)
 	l, unsteady := p.find(&q, brief)
 	why := p.Absent
 	switch {
@@ -137,23 +140,21 @@ func played[T any](ctx context.Context, p *player, q question, next func(context
 	case l.Unknown != "":
 		why = l.Unknown
 	case l.Failure != nil:
-		return out, l.Failure.Err()
+		return nil, l.Failure.Err()
 	default:
 		l.once.Do(func() {
+			l.answer = empty()
 			var text []byte
 			if text, l.err = l.Text(); l.err == nil {
-				l.answer, l.err = decode[T](text)
+				l.err = decode(text, l.answer)
 			}
 		})
 		if l.err == nil {
-			if v, ok := l.answer.(T); ok || l.answer == nil {
-				return v, nil
-			}
-			l.err = fmt.Errorf("the recorded answer to %s is of another type", q.method)
+			return l.answer, nil
 		}
 		why = l.err.Error()
 	}
-	if p.Live && next != nil {
+	if p.Live && available {
 		p.mu.Lock()
 		p.live++
 		p.mu.Unlock()
@@ -162,12 +163,10 @@ func played[T any](ctx context.Context, p *player, q question, next func(context
 	p.mu.Lock()
 	p.missing = append(p.missing, Miss{q.method, brief, why})
 	p.mu.Unlock()
-	return out, fmt.Errorf("the answer to the lookup %s %s is not recorded: %w", q.method, brief, world.ErrUnavailable)
+	return nil, fmt.Errorf("the answer to the lookup %s %s is not recorded: %w", q.method, brief, world.ErrUnavailable)
 }
 
 // clock shows the time of the record.
 type clock time.Time
 
 func (c clock) Now() time.Time { return time.Time(c) }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

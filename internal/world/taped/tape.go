@@ -2,7 +2,9 @@ package taped
 
 import (
 	"context"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,7 +18,7 @@ type Tape struct {
 	entries []*Entry
 	found   map[string]*Entry
 	randoms int             // number of random numbers so far
-	lacks   map[string]bool // members that a World does not have, as lackOf writes them
+	lacks   map[string]bool // members that a World does not have, with its reach
 	clipped bool
 	closed  bool
 
@@ -28,18 +30,12 @@ type Entry struct {
 	Method string
 	// Reach is the namespace to which the World is confined, Everywhere if it is not confined; empty for a lookup about the request itself.
 	Reach string
-	// Asked is the canonical request. Hidden has the parts of it that may hold credentials.
-	Asked  string
-	Hidden []string
-	// Guarded has values of the request that no text may contain.
-	Guarded []string
+	world.Key
 	// Answer is the answer; Err is the error if there is no answer.
 	Answer any
 	Err    error
 	// Unsteady: a later equal lookup had another answer.
 	Unsteady bool
-	// Secrets: the answer is data of Secrets, whatever its form.
-	Secrets bool
 }
 
 // Everywhere is the Reach of policies that may read the whole cluster.
@@ -53,18 +49,12 @@ func New() *Tape { return &Tape{found: map[string]*Entry{}, lacks: map[string]bo
 
 // question is a lookup without its answer.
 type question struct {
-	method, reach, asked string
-	hidden, guarded      []string
-	secrets              bool
+	method, reach string
+	world.Key
 }
 
 func (q *question) key() string {
-	var b strings.Builder
-	for _, part := range append([]string{q.method, q.reach, q.asked}, q.hidden...) {
-		b.WriteString(part)
-		b.WriteByte(0)
-	}
-	return b.String()
+	return strings.Join(append([]string{q.method, q.reach, q.Asked}, q.Hidden...), "\x00") + "\x00"
 }
 
 // note records an answer. It keeps the first answer to each question.
@@ -79,7 +69,7 @@ func (t *Tape) note(q question, answer any, err error) {
 	case len(t.entries) >= maxEntries:
 		t.clipped = true
 	default:
-		e = &Entry{Method: q.method, Reach: q.reach, Asked: q.asked, Hidden: q.hidden, Guarded: q.guarded, Answer: answer, Err: err, Secrets: q.secrets}
+		e = &Entry{Method: q.method, Reach: q.reach, Key: q.Key, Answer: answer, Err: err}
 		t.entries, t.found[key] = append(t.entries, e), e
 	}
 }
@@ -127,7 +117,7 @@ func (t *Tape) Close() (n Notes) {
 	for _, e := range t.entries {
 		n.Entries = append(n.Entries, *e)
 	}
-	n.Lacks = sortedKeys(t.lacks)
+	n.Lacks = slices.Sorted(maps.Keys(t.lacks))
 	return n
 }
 
@@ -136,23 +126,20 @@ func Ask[T any](ctx context.Context, t *Tape, method, asked string, next func(co
 	if t == nil {
 		return next(ctx)
 	}
-	return ask(ctx, t, question{method: method, asked: asked}, next)
+	return ask(ctx, t, question{method: method, Key: world.Key{Asked: asked}}, next, true)
 }
 
-// ask answers a question from the record or by next. next may be nil if the tape answers from a record.
-func ask[T any](ctx context.Context, t *Tape, q question, next func(context.Context) (T, error)) (T, error) {
-	if t.play != nil {
-		return played(ctx, t.play, q, next)
-	}
-	v, err := next(ctx)
-	t.note(q, v, err)
-	return v, err
+// ask answers a question from the record or by next; available: next can be called.
+func ask[T any](ctx context.Context, t *Tape, q question, next func(context.Context) (T, error), available bool) (T, error) {
+	return world.AnswerOf[T](t.answer(ctx, q, func() any { return new(T) }, func(ctx context.Context) (any, error) { return next(ctx) }, available))
 }
 
-// reachOf returns the Reach in the form of the key of a lookup.
-func reachOf(r world.Reach) string {
-	if r.IsCluster() {
-		return Everywhere
+// answer answers a question from the record or by next; available: next can be called. The answer is that of next, or a pointer from empty.
+func (t *Tape) answer(ctx context.Context, q question, empty func() any, next func(context.Context) (any, error), available bool) (any, error) {
+	if t.play == nil {
+		v, err := next(ctx)
+		t.note(q, v, err)
+		return v, err
 	}
-	return r.Namespace()
+	return t.play.answer(ctx, q, empty, next, available)
 }

@@ -18,29 +18,29 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// everything is a World with all members and optional interfaces. All answers differ, unless err is set.
+// everything is a World with all members. All answers differ, unless err is set.
 type everything struct{ err error }
 
-func (e everything) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	return map[string]any{"kind": kind, "name": name, "n": int64(1), "f": 1.0, "g": 0.5, "big": 1e300, "null": nil, "list": []any{}}, e.err
+func (e everything) Get(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
+	return map[string]any{"kind": r.Kind.Kind, "name": r.Name, "n": int64(1), "f": 1.0, "g": 0.5, "big": 1e300, "null": nil, "list": []any{}}, e.err
 }
 func (e everything) List(_ context.Context, q world.Query) ([]map[string]any, error) {
 	return []map[string]any{{"kind": q.Kind}, {"n": 2.0}}, e.err
 }
-func (e everything) Find(context.Context, string, string) ([]world.Kind, error) {
+func (e everything) Find(context.Context, world.Kind) ([]world.Kind, error) {
 	return []world.Kind{{APIVersion: "v1", Kind: "Pod"}}, e.err
 }
-func (e everything) Labels(context.Context, string) (map[string]string, error) {
+func (e everything) Labels(context.Context, world.NamespaceRequest) (map[string]string, error) {
 	return map[string]string{"a": "b"}, e.err
 }
-func (e everything) Namespace(_ context.Context, name string) (map[string]any, error) {
-	return map[string]any{"metadata": map[string]any{"name": name}}, e.err
+func (e everything) Namespace(_ context.Context, name world.NamespaceRequest) (map[string]any, error) {
+	return map[string]any{"metadata": map[string]any{"name": string(name)}}, e.err
 }
 func (e everything) Call(context.Context, world.APIRequest) (any, error) {
 	return []any{"x", 1.0, int64(2)}, e.err
 }
-func (e everything) Global(context.Context, string) (any, error) { return "data", e.err }
-func (e everything) OfSecrets(name string) bool                  { return name == "secret" }
+func (e everything) Global(context.Context, world.GlobalRequest) (any, error) { return "data", e.err }
+func (e everything) OfSecrets(name string) bool                               { return name == "secret" }
 func (e everything) Image(context.Context, world.ImageRequest) (map[string]any, error) {
 	return map[string]any{"registry": "r"}, e.err
 }
@@ -64,12 +64,12 @@ func (e everything) Sealed(context.Context, string, string, ...string) (bool, er
 func (e everything) Allowed(context.Context, world.AccessRequest) (bool, string, error) {
 	return true, "because", e.err
 }
-func (e everything) Namespaced(context.Context, string, string) (bool, error) { return true, e.err }
-func (e everything) Resource(context.Context, string, string) (string, error) { return "pods", e.err }
-func (e everything) Served(context.Context, string, string, string) ([]world.Resource, error) {
+func (e everything) Namespaced(context.Context, world.Kind) (bool, error) { return true, e.err }
+func (e everything) Resource(context.Context, world.Kind) (string, error) { return "pods", e.err }
+func (e everything) Served(context.Context, world.ResourceRequest) ([]world.Resource, error) {
 	return []world.Resource{{Kind: world.Kind{Kind: "Pod"}, Plural: "pods"}}, e.err
 }
-func (e everything) LookupHost(context.Context, string) ([]netip.Addr, error) {
+func (e everything) LookupHost(context.Context, world.Host) ([]netip.Addr, error) {
 	return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, e.err
 }
 func (e everything) Now() time.Time { return time.Unix(1, 0) }
@@ -81,8 +81,10 @@ func (e everything) For(world.Reach) world.World {
 		return map[string]any{"statusCode": int64(200)}, e.err
 	}
 	return world.World{
-		Objects: e, Lists: e, Namespaces: e, API: e, Services: world.ServicesFunc(service), HTTP: world.HTTPFunc(http), Resources: e, Globals: e, Images: e, Signatures: e,
-		Seals: e, Access: e, Kinds: e, Names: e, Clock: e, Rand: e,
+		Objects: e.Get, Lists: e.List, Namespaces: world.Namespaces{Labels: e.Labels, Object: e.Namespace}, API: e.Call, Resources: e.Call,
+		Services: service, HTTP: http, Globals: e.Global, GlobalOfSecrets: e.OfSecrets, Images: world.Images{Image: e.Image, Digest: e.Digest},
+		Signatures: e, Seals: e, Access: e, Kinds: world.Kinds{Namespaced: e.Namespaced, Find: e.Find, Resource: e.Resource, Served: e.Served},
+		Names: e.LookupHost, Clock: e, Rand: e,
 	}
 }
 
@@ -98,14 +100,14 @@ func askAll(w world.World) []any {
 	allowed, reason, accessErr := w.Access.Allowed(ctx, world.AccessRequest{Username: "u", Extra: map[string][]string{"b": {"1"}, "a": {"2"}}})
 	digest, statements, statementsErr := w.Signatures.Statements(ctx, signature)
 	return []any{
-		got(w.Objects.Get(ctx, "v1", "ConfigMap", "a", "b")), got(w.Lists.List(ctx, world.Query{APIVersion: "v1", Kind: "Pod"})),
-		got(w.Lists.(world.KindFinder).Find(ctx, "*", "P*")), got(w.Namespaces.Labels(ctx, "a")), got(w.Namespaces.(world.NamespaceObjects).Namespace(ctx, "a")),
-		got(w.API.Call(ctx, world.APIRequest{Method: "POST", Path: path, Body: map[string]any{"token": "hidden-token"}})), got(w.Resources.Call(ctx, world.APIRequest{Method: "GET", Path: path})),
-		got(w.Services.Call(ctx, request)), got(w.HTTP.Exchange(ctx, request)), got(w.Globals.Global(ctx, "g")), got(w.Images.Image(ctx, world.ImageRequest{Reference: "r"})),
-		got(w.Images.(world.Digests).Digest(ctx, world.ImageRequest{Reference: "r"})), got(w.Signatures.Verify(ctx, signature)), two{digest, two{statements, statementsErr}},
+		got(w.Objects.Get(ctx, "v1", "ConfigMap", "a", "b")), got(w.Lists(ctx, world.Query{APIVersion: "v1", Kind: "Pod"})),
+		got(w.Kinds.Find(ctx, world.Kind{APIVersion: "*", Kind: "P*"})), got(w.Namespaces.Labels(ctx, "a")), got(w.Namespaces.Object(ctx, "a")),
+		got(w.API(ctx, world.APIRequest{Method: "POST", Path: path, Body: map[string]any{"token": "hidden-token"}})), got(w.Resources(ctx, world.APIRequest{Method: "GET", Path: path})),
+		got(w.Services(ctx, request)), got(w.HTTP(ctx, request)), got(w.Globals(ctx, "g")), got(w.Images.Image(ctx, world.ImageRequest{Reference: "r"})),
+		got(w.Images.Digest(ctx, world.ImageRequest{Reference: "r"})), got(w.Signatures.Verify(ctx, signature)), two{digest, two{statements, statementsErr}},
 		got(w.Signatures.Blob(ctx, world.BlobRequest{Content: []byte("hidden-content")})), got(w.Seals.Seal(ctx, "d", "hidden-part")), got(w.Seals.Sealed(ctx, "hidden-seal", "d", "x")),
-		two{allowed, two{reason, accessErr}}, got(w.Kinds.Namespaced(ctx, "v1", "Pod")), got(w.Kinds.(world.ResourceFinder).Resource(ctx, "v1", "Pod")),
-		got(w.Kinds.(world.ResourceKinds).Served(ctx, "", "v1", "pods")), got(w.Names.LookupHost(ctx, "h")), w.Rand.Intn(5), w.Rand.Intn(7), remembered,
+		two{allowed, two{reason, accessErr}}, got(w.Kinds.Namespaced(ctx, world.Kind{APIVersion: "v1", Kind: "Pod"})), got(w.Kinds.Resource(ctx, world.Kind{APIVersion: "v1", Kind: "Pod"})),
+		got(w.Kinds.Served(ctx, world.ResourceRequest{Version: "v1", Plural: "pods"})), got(w.Names(ctx, "h")), w.Rand.Intn(5), w.Rand.Intn(7), remembered,
 	}
 }
 
@@ -184,7 +186,7 @@ func TestWhatIsNotOnTheTapeIsMissing(t *testing.T) {
 	w := tape.Root(everything{}).For(world.Cluster())
 	service := world.ServiceRequest{Method: "GET", URL: "https://svc/a"}
 	_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "a", "b")
-	_, _ = w.Services.Call(t.Context(), service)
+	_, _ = w.Services(t.Context(), service)
 	w.Rand.Intn(5)
 	recorded := recordedOf(t, tape.Close())
 	for name, ask := range map[string]func(world.Root){
@@ -195,12 +197,12 @@ func TestWhatIsNotOnTheTapeIsMissing(t *testing.T) {
 			_, _ = r.For(world.InNamespace("a")).Objects.Get(context.Background(), "v1", "ConfigMap", "a", "b")
 		},
 		"another path": func(r world.Root) {
-			_, _ = r.For(world.Cluster()).Services.Call(context.Background(), world.ServiceRequest{Method: "GET", URL: "https://svc/b"})
+			_, _ = r.For(world.Cluster()).Services(context.Background(), world.ServiceRequest{Method: "GET", URL: "https://svc/b"})
 		},
 		"another header": func(r world.Root) {
 			s := service
 			s.Headers = []world.Header{{Name: "A", Value: "b"}}
-			_, _ = r.For(world.Cluster()).Services.Call(context.Background(), s)
+			_, _ = r.For(world.Cluster()).Services(context.Background(), s)
 		},
 		"one number more": func(r world.Root) {
 			w := r.For(world.Cluster())
@@ -227,29 +229,28 @@ func TestWhatIsNotOnTheTapeIsMissing(t *testing.T) {
 	}
 }
 
-// A World has the same members and optional interfaces with and without a tape, and when it is replayed.
+// has returns the members that a World has.
+func has(w world.World) map[string]bool {
+	out := map[string]bool{"Clock": w.Clock != nil, "Rand": w.Rand != nil}
+	w.Through(nil, func(member string, has bool) bool {
+		out[member] = has
+		return has
+	})
+	return out
+}
+
+// A World has the same members with and without a tape, and when it is replayed.
 func TestMembers(t *testing.T) {
 	full := everything{}.For(world.Cluster())
 	for name, change := range map[string]func(*world.World){
 		"all":            func(*world.World) {},
 		"none":           func(w *world.World) { *w = world.World{} },
 		"no services":    func(w *world.World) { w.Services, w.Globals, w.HTTP = nil, nil, nil },
-		"no kinds found": func(w *world.World) { w.Lists = struct{ world.Lists }{w.Lists} },
-		"labels only":    func(w *world.World) { w.Namespaces = struct{ world.Namespaces }{w.Namespaces} },
-		"no digests":     func(w *world.World) { w.Images = world.ImagesFunc(w.Images.Image) },
-		"scopes only":    func(w *world.World) { w.Kinds = struct{ world.Kinds }{w.Kinds} },
-		"scopes, plurals": func(w *world.World) {
-			w.Kinds = struct {
-				world.Kinds
-				world.ResourceFinder
-			}{w.Kinds, everything{}}
-		},
-		"scopes, served": func(w *world.World) {
-			w.Kinds = struct {
-				world.Kinds
-				world.ResourceKinds
-			}{w.Kinds, everything{}}
-		},
+		"no kinds found": func(w *world.World) { w.Kinds.Find = nil },
+		"labels only":    func(w *world.World) { w.Namespaces.Object = nil },
+		"no digests":     func(w *world.World) { w.Images.Digest = nil },
+		"scopes only":    func(w *world.World) { w.Kinds.Resource, w.Kinds.Served = nil, nil },
+		"no signatures":  func(w *world.World) { w.Signatures, w.Seals, w.Access = nil, nil, nil },
 	} {
 		w := full
 		change(&w)
@@ -257,8 +258,8 @@ func TestMembers(t *testing.T) {
 		tape := New()
 		on := tape.Root(root).For(world.InNamespace("a"))
 		again := Replay(recordedOf(t, tape.Close())).Root(nil).For(world.InNamespace("a"))
-		if want := has(&w); !reflect.DeepEqual(has(&on), want) || !reflect.DeepEqual(has(&again), want) {
-			t.Errorf("%s:\n%v\n%v\n%v", name, want, has(&on), has(&again))
+		if want := has(w); !reflect.DeepEqual(has(on), want) || !reflect.DeepEqual(has(again), want) {
+			t.Errorf("%s:\n%v\n%v\n%v", name, want, has(on), has(again))
 		}
 	}
 	var none *Tape

@@ -195,7 +195,7 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
   verbs: [create]
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [ephor-generate-rules, ephor-generated-0, ephor-generated-1, ephor-generated-2, ephor-generated-3, ephor-generated-4, ephor-generated-5, ephor-generated-6, ephor-generated-7]
+  resourceNames: [ephor-executed-work, ephor-generate-rules, ephor-generated-0, ephor-generated-1, ephor-generated-2, ephor-generated-3, ephor-generated-4, ephor-generated-5, ephor-generated-6, ephor-generated-7]
   verbs: [update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The page of the comparison and the README have the figures of the list.
+func TestFiguresAgree(t *testing.T) {
+	all, err := readFigures("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, table := range map[string]string{comparisonPage: pageTable(all), readme: readmeTable(all)} {
+		content, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(content), figuresBegin+"\n"+table+"\n"+figuresEnd) {
+			t.Errorf("%s is out of date: go run ./bench figures", file)
+		}
+	}
+	// A figure of the README is a part of that of the page.
+	for _, f := range all {
+		for _, short := range []string{f.shortOwn, f.shortPeer} {
+			for _, number := range strings.FieldsFunc(short, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }) {
+				if f.key != "floor" && !strings.Contains(f.own+f.peer, number) { // the README rounds this one
+					t.Errorf("%s: the README has %s, the page %q and %q", f.key, number, f.own, f.peer)
+				}
+			}
+		}
+	}
+}

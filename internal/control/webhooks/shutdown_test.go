@@ -1,0 +1,87 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// deploymentAPI returns a Deployment or an error, and counts removals.
+type deploymentAPI struct {
+	client.Reader
+	client.Writer
+	object  map[string]any
+	err     error
+	removed int
+}
+
+func (a *deploymentAPI) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	if a.err != nil {
+		return a.err
+	}
+	if a.object == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "deployments"}, key.Name)
+	}
+	o.(*unstructured.Unstructured).Object = a.object
+	return nil
+}
+
+func (a *deploymentAPI) DeleteAllOf(ctx context.Context, _ client.Object, _ ...client.DeleteAllOfOption) error {
+	a.removed++
+	return ctx.Err()
+}
+
+// The webhook configurations are removed if no replica will replace this process, and only then.
+func TestRemoveOnShutdown(t *testing.T) {
+	replicas := func(n int64) map[string]any { return map[string]any{"spec": map[string]any{"replicas": n}} }
+	deleted := map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": map[string]any{"replicas": int64(1)}}
+	for _, c := range []struct {
+		name          string
+		before, after map[string]any // nil for none
+		err           error
+		alone         bool // there is no Deployment
+		running       bool // the process was not stopped
+		removed       bool
+		says          string
+	}{
+		{name: "a rolling change, an eviction", before: replicas(3), after: replicas(3)},
+		{name: "scaled to zero", before: replicas(3), after: replicas(0), removed: true, says: "it has no replicas"},
+		{name: "deleted", before: replicas(1), removed: true, says: "it was deleted"},
+		{name: "being deleted", before: replicas(1), after: deleted, removed: true, says: "it is being deleted"},
+		{name: "there never was one", says: ""},
+		{name: "no name", before: replicas(1), after: replicas(0), alone: true},
+		{name: "an error of another kind ends the tasks", before: replicas(1), after: replicas(0), running: true},
+		{name: "the API server does not answer", before: replicas(1), err: errors.New("connection refused"), says: "connection refused"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out strings.Builder
+			api := &deploymentAPI{object: c.before}
+			s := &Shutdown{Live: api, Client: api, Log: slog.New(slog.NewTextHandler(&out, nil)), Deployment: types.NamespacedName{Namespace: "ns", Name: "d"}}
+			if c.alone {
+				s.Deployment.Name = ""
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			s.Begin(ctx)
+			api.object, api.err = c.after, c.err
+			if !c.running {
+				stop()
+			}
+			s.End(ctx)
+			if (api.removed == 2) != c.removed || api.removed%2 != 0 {
+				t.Errorf("%d kinds of configurations were removed", api.removed)
+			}
+			if text := out.String(); !strings.Contains(text, c.says) || c.says == "" && text != "" {
+				t.Errorf("the log says %q", text)
+			}
+		})
+	}
+}
