@@ -38,6 +38,7 @@ var stillNamesKinds = map[string]string{
 	"internal/cli/convert/prove.go":           "as command.go",
 	"internal/cli/convert/static.go":          "as command.go",
 	"internal/cli/convert/output.go":          "as command.go",
+	"internal/cli/convert/recorded.go":        "as command.go",
 	"internal/cli/convert/sample.go":          "as command.go",
 	"internal/cli/convert/tests.go":           "as command.go",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,14 +98,17 @@ func (o *options) run(cmd *cobra.Command) error {
 	known := p.known
 	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
 	complete, written, policies := true, 0, 0
-	print := func(objects []map[string]any) error {
-		for _, one := range objects {
+	print := func(objects []map[string]any, comments []string) error {
+		for i, one := range objects {
 			text, err := yaml.Marshal(one)
 			if err != nil {
 				return err
 			}
 			if written++; written > 1 {
 				fmt.Fprintln(out, "---")
+			}
+			if i == 0 && len(comments) > 0 {
+				fmt.Fprintln(out, strings.Join(comments, "\n"))
 			}
 			if _, err := out.Write(text); err != nil {
 				return err
@@ -137,7 +141,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		rules, found := convert.Policy(object.Value, schemas(known))
 		diags.Add(found...)
 		policies++
-		converted := map[int][]map[string]any{}
+		converted, said := map[int][]map[string]any{}, commentsOf(object, len(rules))
 		for i, rule := range rules {
 			where := object.Kind() + " " + object.Name()
 			if convert.HasRules(apiVersion, object.Kind()) {
@@ -161,18 +165,18 @@ func (o *options) run(cmd *cobra.Command) error {
 			if err != nil {
 				return err
 			}
-			if err := print(printed); err != nil {
+			if err := print(printed, said.of(i)); err != nil {
 				return err
 			}
 			converted[i] = made
-			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i), rule)
+			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i, rule.Controllers), rule)
 			if err != nil {
 				return err
 			}
 			complete = complete && same
 		}
 		if o.records.Given() && len(converted) > 0 {
-			same, err := o.onRecords(cmd.Context(), stdin, report, object.Kind()+" "+object.Name(), object.Value, converted)
+			same, err := o.onRecords(cmd.Context(), stdin, report, object.Kind()+" "+object.Name(), object.Value, converted, rules)
 			if err != nil {
 				return err
 			}
@@ -185,7 +189,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		remarks(report, x.Pos, x.Kind()+" "+x.Name()+" cannot be converted", reasons)
 		complete = complete && made != nil
 		if made != nil {
-			if err := print([]map[string]any{made}); err != nil {
+			if err := print([]map[string]any{made}, commentsOf(x, 0).head); err != nil {
 				return err
 			}
 		}

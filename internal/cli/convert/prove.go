@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ephor.invalid/ephor/internal/autogen"
 	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/clivalues"
@@ -35,8 +36,23 @@ type prover struct {
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
 }
 
-// oneRule returns a classic policy with only one of its rules. A policy without rules is returned as it is.
-func oneRule(object map[string]any, index int) map[string]any { return onlyRules(object, []int{index}) }
+// oneRule returns a classic policy with only one of its rules, which covers Pod controllers only if it does so among the others. A policy without rules
+// is returned as it is.
+func oneRule(object map[string]any, index int, controllers bool) map[string]any {
+	out := onlyRules(object, []int{index})
+	if spec, _ := object["spec"].(map[string]any); controllers || spec["rules"] == nil {
+		return out
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	metadata, annotations = maps.Clone(metadata), maps.Clone(annotations)
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations[autogen.ControllersAnnotation] = "none"
+	metadata["annotations"], out["metadata"] = annotations, metadata
+	return out
+}
 
 func compiled(object map[string]any) (*policy.Program, diag.List) {
 	return compile.One(compile.Object{Value: object})

@@ -79,7 +79,7 @@ func TestCompareEffects(t *testing.T) {
 	for file, change := range map[string]struct{ from, to string }{
 		"mutate-merge.yaml":         {"'IfNotPresent'", "'Never'"},
 		"mutate-existing.yaml":      {"== 'follower'", "!= 'none'"},
-		"mutate-existing-name.yaml": {"e.metadata.name == object.metadata.name", "e.metadata.name != object.metadata.name"},
+		"mutate-existing-name.yaml": {"target.metadata.name == object.metadata.name", "target.metadata.name != object.metadata.name"},
 		"generate-data.yaml":        {"default-deny", "default-allow"},
 		"cleanup.yaml":              {"24h", "1h"},
 		"images-keys.yaml":          {"attestors.attestor6", "attestors.attestor5"},
@@ -103,7 +103,7 @@ func TestCompareEffects(t *testing.T) {
 		}
 		rules[0].Policy = v.(map[string]any)
 		var report strings.Builder
-		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0, rules[0].Controllers), rules[0])
 		if err != nil || same || !strings.Contains(report.String(), " differ: the classic rule gives") {
 			t.Errorf("%s: %v %v\n%s", file, same, err, &report)
 		}
@@ -125,8 +125,8 @@ func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"the same":  {"object", "object", " 0 different"},
 		"less":      {"object.spec.initContainers", "object.spec.ephemeralContainers", "the classic rule gives fail"},
-		"more":      {"has(object.spec.containers) &&", "has(object.spec.containers) && object.metadata.name == 'x' &&", "the CEL policy gives fail"},
-		"a mistake": {"has(object.spec.containers)", "has(object.spec.containers", "the converted policy is invalid"},
+		"more":      {"object.spec.containers.all", "object.metadata.name == 'x' && object.spec.containers.all", "the CEL policy gives fail"},
+		"a mistake": {"object.spec.containers.all(", "object.spec.containers.all((", "the converted policy is invalid"},
 	} {
 		expression := validation["expression"].(string)
 		if !strings.Contains(expression, c.from) {
@@ -134,7 +134,7 @@ func TestCompare(t *testing.T) {
 		}
 		validation["expression"] = strings.ReplaceAll(expression, c.from, c.to)
 		var report strings.Builder
-		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0, rules[0].Controllers), rules[0])
 		if err != nil || same != (name == "the same") || !strings.Contains(report.String(), c.want) {
 			t.Errorf("%s: %v %v, want %q in\n%s", name, same, err, c.want, &report)
 		}
@@ -163,7 +163,7 @@ func TestUnasked(t *testing.T) {
 			rules[0].Policy["metadata"].(map[string]any)["annotations"] = map[string]any{"ephor.dev/pod-subresources": c.edit}
 		}
 		var report strings.Builder
-		same, err := prover{known: known, samples: 100, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		same, err := prover{known: known, samples: 100, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0, rules[0].Controllers), rules[0])
 		if named := strings.Contains(report.String(), "is not asked about"); err != nil || !same || named != (c.want != "") || !strings.Contains(report.String(), c.want) {
 			t.Errorf("%s: %v %v, want %q in\n%s", name, same, err, c.want, &report)
 		}

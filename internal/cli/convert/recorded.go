@@ -8,17 +8,22 @@ import (
 	"slices"
 
 	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/family/convert"
 	"ephor.invalid/ephor/internal/impact"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // onRecords compares the converted rules of a classic policy with their policies on the recorded requests, prints the differences, and reports
 // whether there are none. Rules that generate or change other resources are left out: their effects come after the answer.
-func (o *options) onRecords(ctx context.Context, stdin io.Reader, w io.Writer, where string, original map[string]any, converted map[int][]map[string]any) (bool, error) {
-	var indexes []int
-	var after []*policy.Program
+func (o *options) onRecords(ctx context.Context, stdin io.Reader, w io.Writer, where string, original map[string]any, converted map[int][]map[string]any, rules []convert.Rule) (bool, error) {
+	var before, after []*policy.Program
 	for _, i := range slices.Sorted(maps.Keys(converted)) {
-		classic, diags := compiled(oneRule(original, i))
+		one := oneRule(original, i, rules[i].Controllers)
+		metadata, _ := one["metadata"].(map[string]any)
+		metadata = maps.Clone(metadata)
+		metadata["name"] = fmt.Sprintf("%v-%d", metadata["name"], i) // each rule is a policy of its own here
+		one["metadata"] = metadata
+		classic, diags := compiled(one)
 		if diags.HasErrors() {
 			return false, diags.Errors().Err()
 		}
@@ -26,7 +31,7 @@ func (o *options) onRecords(ctx context.Context, stdin io.Reader, w io.Writer, w
 			fmt.Fprintf(w, "%s: a rule that %s is not compared on recorded requests, since its effect comes after the answer\n", where, map[bool]string{true: "generates", false: "changes other resources, or deletes them,"}[stageOf(classic) == policy.StageGenerate])
 			continue
 		}
-		indexes = append(indexes, i)
+		before = append(before, classic)
 		for _, one := range converted[i] {
 			p, diags := compiled(one)
 			if diags.HasErrors() {
@@ -35,15 +40,11 @@ func (o *options) onRecords(ctx context.Context, stdin io.Reader, w io.Writer, w
 			after = append(after, p)
 		}
 	}
-	if len(indexes) == 0 {
+	if len(before) == 0 {
 		return true, nil
 	}
-	before, diags := compiled(onlyRules(original, indexes))
-	if diags.HasErrors() {
-		return false, diags.Errors().Err()
-	}
 	c := impact.Comparison{Keep: maxShown}
-	if err := o.records.Compare(ctx, false, stdin, []*policy.Program{before}, after, c.Add); err != nil {
+	if err := o.records.Compare(ctx, false, stdin, before, after, c.Add); err != nil {
 		return false, err
 	}
 	for _, d := range c.First {

@@ -141,7 +141,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 		if !w.addAs(where, object.Pos(rulePath(apiVersion, object.Kind(), i)), object, static) {
 			continue
 		}
-		whole := oneRule(object.Value, i)
+		whole := oneRule(object.Value, i, rule.Controllers)
 		program, mistakes := compiled(whole)
 		if mistakes.HasErrors() {
 			return mistakes, nil

@@ -39,6 +39,8 @@ type Rule struct {
 	Policy map[string]any
 	// More are further policies that the rule needs: for the namespaces in which violations have another action, or for other images.
 	More []map[string]any
+	// Controllers: the classic rule also covers Pod controllers. Whether it does depends on the other rules of its policy.
+	Controllers bool
 	// Reasons are the reasons why the rule cannot be converted.
 	Reasons []Remark
 	// Notes describe how the behaviour of the converted policy differs.
@@ -84,7 +86,7 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 		c := &converter{policy: p, schemas: schemas, index: i, path: "spec.rules[" + strconv.Itoa(i) + "]", object: member("object"), changed: member("object")}
 		r := &p.Spec.Rules[i]
 		made := c.rule(r)
-		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered}
+		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered, Controllers: c.controllers}
 		if len(c.reasons) == 0 {
 			result.Policy, result.More = made, append(c.overridden(made), c.more...)
 		}
@@ -100,7 +102,7 @@ type converter struct {
 	index   int
 	trail   trail // the path to the current part of a pattern
 	path    string
-	loops   int
+	loops   map[string]int // how often each name of a variable of a loop occurs
 	// tolerant: the rule admits updates of objects that violated it before.
 	tolerant bool
 	// elsewhere is the condition that the action of violations is not that of the policy, because of the namespace; zero for never.
@@ -157,15 +159,6 @@ func (c *converter) note(path, text, hint string) {
 
 // inPods reports whether the patches are about Pods, in pod controllers too.
 func (c *converter) inPods() bool { return c.changed.text == "variables.pod" }
-
-// variable returns a new name for the element of a loop.
-func (c *converter) variable() string {
-	c.loops++
-	if c.loops == 1 {
-		return "e"
-	}
-	return "e" + strconv.Itoa(c.loops)
-}
 
 // rule returns the policy of a rule.
 func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
@@ -375,7 +368,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		around, placed, x := c.element, c.elementPlace, c.variable()
+		around, placed, x := c.element, c.elementPlace, c.variableOf(all.expr)
 		c.outer = append(c.outer, loop{element: member(x)})
 		c.element, c.elementPlace = member(x), all.itemPlace()
 		entries := maps.Clone(c.entries)

@@ -14,7 +14,7 @@ func (c *converter) generateLoop(l *kyvernov1.ForEachGeneration, path string) ma
 	if !ok {
 		return nil
 	}
-	x, i := c.variable(), c.variable()
+	x, i := c.variableOf(all.expr), c.fresh("i")
 	entries := maps.Clone(c.entries)
 	c.element, c.elementPlace, c.position = member(x), all.itemPlace(), member(i)
 	c.outer = append(c.outer, loop{c.element, c.position})

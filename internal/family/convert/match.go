@@ -424,7 +424,7 @@ func globText(at expr, s string) expr {
 func (c *converter) pair(metadata expr, of, key, want string) expr {
 	at := metadata.optional(of)
 	if wildcard.Has(key) {
-		x := c.variable()
+		x := c.fresh("name")
 		all := member(at.text + ".orValue({})")
 		return all.macro("exists", x, and(globText(member(x), key), globText(all.at(x), want)))
 	}
@@ -524,7 +524,7 @@ func (c *converter) subjects(f filter) expr {
 		alternatives = append(alternatives, c.anyGlob(username, users))
 	}
 	if len(groups) > 0 {
-		x := c.variable()
+		x := c.fresh("group")
 		alternatives = append(alternatives, member("request.userInfo.?groups.orValue([])").macro("exists", x, c.anyGlob(member(x), groups)))
 	}
 	return or(alternatives...)

@@ -51,7 +51,7 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 	if key.shape != listShape {
 		all = elements(key.value())
 	}
-	x := c.variable()
+	x := c.variableOf(all)
 	holds := a.holds(member(x))
 	var out expr
 	switch operator {

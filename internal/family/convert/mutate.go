@@ -93,7 +93,7 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 	if !ok {
 		return ""
 	}
-	i := c.variable()
+	i := c.fresh("i")
 	around, placed, at, entries := c.element, c.elementPlace, c.position, maps.Clone(c.entries)
 	list := all.expr // a missing list is an error, as in the classic language
 	c.element, c.elementPlace, c.position = member(list.within(bindsMember)+"["+i+"]"), all.itemPlace(), member(i)

@@ -83,7 +83,7 @@ func (p *patching) applies(key string, v any, place location, path string) expr 
 	if items, ok := v.([]any); ok {
 		out := in.has(key)
 		for i, item := range items {
-			x := p.variable()
+			x := p.variableOf(in.field(key))
 			var part verdict
 			p.below("", func() { part = p.pattern(item, member(x), fmt.Sprintf("%s[%d]", path, i)) })
 			out = and(out, in.field(key).macro("exists", x, and(part.fits, not(part.off))))
@@ -157,7 +157,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			p.refuse(below, "a list of objects with something else in it is not converted", "")
 			return nil
 		}
-		position := p.variable()
+		position := p.fresh("i")
 		inside := place.element(position)
 		condition := yes
 		for _, k := range keys[:min(1, len(keys))] {
@@ -171,7 +171,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 				conditional = true
 				condition = and(condition, p.applies(name, element[full], inside, below+"."+full))
 			case "<":
-				x := p.variable()
+				x := p.variableOf(place.at)
 				p.when = and(p.when, p.present(place), place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full)))
 			default:
 				rest[full] = element[full]
@@ -229,7 +229,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		}
 		changes = append(changes, each(same(inside.at), p.position == (expr{}) && len(list) == 1))
 		if literal, ok := p.literal(element, below); ok {
-			x := p.variable()
+			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
 			// New elements go before the existing ones, in the order of the patch.
 			additions = append([]string{either(place.at.macro("exists", x, same(member(x))), noOperation, first.operation("add", literal))}, additions...)

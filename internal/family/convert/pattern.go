@@ -135,7 +135,7 @@ func (c *converter) patternValue(v any, at expr, path string) expr {
 	if !known { // the value may be a list
 		all = elements(at)
 	}
-	x := c.variable()
+	x := c.variableOf(at)
 	return all.macro("all", x, c.patternScalar(v, member(x), path))
 }
 
@@ -182,7 +182,7 @@ func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 		case "^":
 			items, _ := e.value.([]any)
 			for i, item := range items {
-				x := c.variable()
+				x := c.variableOf(value)
 				var part verdict
 				c.below(e.key, func() { c.below("", func() { part = c.pattern(item, member(x), fmt.Sprintf("%s[%d]", below, i)) }) })
 				checks = and(checks, or(not(has), value.macro("exists", x, and(part.fits, not(part.off)))))
@@ -227,6 +227,9 @@ func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 	}
 	if isObject(at) && e.key == "spec" && c.typeAt(c.matched, []string{"spec"}) == "map" {
 		has = yes // the API server writes the spec of every object that has one
+	}
+	if e.key == "containers" && slices.Equal(c.trail.names, []string{"spec"}) && isObject(expr{strings.TrimSuffix(at.text, ".spec"), bindsMember}) && c.onlyPods() {
+		has = yes // every Pod has containers
 	}
 	if e.anchor == "<" {
 		part := c.patternKey(e, value, path)
@@ -275,7 +278,7 @@ func (c *converter) patternList(l []any, at expr, path string) verdict {
 		return sure(no)
 	}
 	below := path + "[0]"
-	x := c.variable()
+	x := c.variableOf(at)
 	switch first := l[0].(type) {
 	case map[string]any:
 		var part verdict

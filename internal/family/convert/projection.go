@@ -94,7 +94,7 @@ func (s *search) projection(t *jmespath.Tree, current *term) (term, bool) {
 		return all, false
 	}
 	kept, filter := yes, t.Kind == "ASTFilterProjection"
-	x := s.variable()
+	x := s.variableOf(all.expr)
 	one := s.typed(term{expr: member(x), root: member(x), shape: all.elements, place: all.itemPlace()})
 	item := &one
 	if filter {

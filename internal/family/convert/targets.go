@@ -111,7 +111,7 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 	if gvr = version.WithResource(plural); subresource != "" {
 		gvr.Resource += "/" + subresource
 	}
-	x := c.variable()
+	x := c.fresh("target")
 	metadata := member(x + ".metadata")
 	arguments, kept := []string{text(t.APIVersion), text(plural)}, yes
 	if c.policy.Kind != "Policy" {
