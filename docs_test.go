@@ -231,7 +231,7 @@ func TestPromises(t *testing.T) {
 		for _, m := range named {
 			code, err := os.ReadFile(m[1])
 			if err != nil || !strings.Contains(string(code), "\nfunc "+m[2]+"(") {
-				t.Errorf("%s: %s: there is no %s in %s (%v)", page, cells[0], m[2], m[1], err)
+				t.Errorf("%s: %s: there is no %s in %s; it is in %v", page, cells[0], m[2], m[1], testFiles(t, m[2]))
 			}
 		}
 	}
@@ -241,6 +241,16 @@ func TestPromises(t *testing.T) {
 	if untested > 11 {
 		t.Errorf("%d promises have no test", untested)
 	}
+}
+
+// testFiles returns the files that have a test of the name.
+func testFiles(t *testing.T, name string) (out []string) {
+	filesOf(t, "_test.go", func(path, text string) {
+		if strings.Contains(text, "\nfunc "+name+"(") {
+			out = append(out, path)
+		}
+	})
+	return out
 }
 
 // The description of each field in the reference ends with a sentence.

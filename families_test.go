@@ -37,10 +37,14 @@ var stillNamesKinds = map[string]string{
 	"internal/cli/convert/command.go":         "a command that writes policies of one family as those of another",
 	"internal/cli/convert/prove.go":           "as command.go",
 	"internal/cli/convert/static.go":          "as command.go",
+	"internal/cli/convert/output.go":          "as command.go",
+	"internal/cli/convert/sample.go":          "as command.go",
+	"internal/cli/convert/tests.go":           "as command.go",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
 	"internal/cli/operate/migrate.go":         "an example of a command",
 	"internal/cli/reports/rollout.go":         "a command for one family, and its help",
 	"internal/cli/reports/rollout_cluster.go": "a command for one family",
+	"internal/cli/reports/rollout_replace.go": "it reads whether policies in CEL are ready",
 	"internal/kinds/scope.go":                 "the kinds of Kubernetes that live outside of namespaces",
 }
 

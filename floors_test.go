@@ -61,7 +61,7 @@ var floors = []struct {
 	{"8 products", []string{
 		"internal/dashboard", "internal/flagset", "internal/telemetry", "internal/control/globals", "internal/lookups", "internal/control/serving", "internal/control/webhooks", "internal/control/native", "internal/control/status", "internal/control/config", "internal/control/events",
 		"internal/control/reports", "internal/control/scan", "internal/control/work", "internal/control/generated", "internal/control/cleanup", "internal/control/decisions", "internal/control/dashboard", "internal/app", "internal/cli/terminal", "internal/cli/sarif", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
-		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/impact", "internal/cli/reports", "internal/cli/decisions", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
+		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/impact", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/decisions", "internal/cli/operate", "internal/cli/manifests", "internal/cli/verify", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
 		"cmd/ephor", "internal/devcluster", "internal/simulation/...", "internal/golden", "internal/discovery/discoverytest", "internal/webhookconf/webhooktest", "internal/family/familytest", "internal/sigverify/fixture", "bench/load", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",

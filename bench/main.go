@@ -74,6 +74,7 @@ var measurements = []struct {
 	{"foreach", (*bench).foreach},
 	{"images", (*bench).images},
 	{"recording", (*bench).recording},
+	{"exceptions", (*bench).exceptions},
 	{"rest", (*bench).rest},
 }
 
@@ -133,7 +134,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, rest, charges, reports, background, decisions, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, suites, foreach, images, recording, exceptions, rest, charges, reports, background, decisions, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement prints its own last line

@@ -4,13 +4,22 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/discovery/discoverytest"
 	"ephor.invalid/ephor/internal/engine"
+	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/vapgen"
 )
 
 // For random policies, exceptions and objects, admission, scans and the command line agree on every result. An exception that has ended equals none, and
@@ -18,7 +27,7 @@ import (
 func TestExceptionsAreAlikeAtEveryDoor(t *testing.T) {
 	pick := rand.New(rand.NewPCG(38, 1))
 	one := func(list ...string) string { return list[pick.IntN(len(list))] }
-	exempted, failed, admitted := 0, 0, 0
+	exempted, failed, admitted, translated, nativeFailed := 0, 0, 0, 0, 0
 	for range 150 {
 		c := &Case{}
 		add := func(to *[]string, format string, args ...any) {
@@ -31,7 +40,7 @@ func TestExceptionsAreAlikeAtEveryDoor(t *testing.T) {
 		field := one("hostNetwork", "hostPID", "hostIPC")
 		add(&c.Policies, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {validationFailureAction: Enforce, rules: [
 			{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {pattern: {spec: {"=(%s)": false}}}}]}}`, field)
-		add(&c.Policies, `{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: v}, spec: {
+		add(&c.Policies, `{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: v}, spec: {autogen: {podControllers: {controllers: []}, validatingAdmissionPolicy: {enabled: true}},
 			matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]}, validations: [{expression: "!object.spec.?%s.orValue(false)"}]}}`, field)
 		template := fmt.Sprintf(`{metadata: {labels: {app: web}}, spec: {%s: true, containers: [{name: c, image: "web:1"}]}}`, field)
 		add(&c.World, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, uid: d}, spec: {template: %s}}`, template)
@@ -94,12 +103,28 @@ func TestExceptionsAreAlikeAtEveryDoor(t *testing.T) {
 				}
 			}
 		}
+		// The policy of the API server into which v is translated fails where v does. With an exception that it cannot express there is none.
+		if twin := twinOf(t, c, live); twin != nil {
+			translated++
+			text, _ := results(catalog.NewStatic([]*policy.Program{twin}), policy.FromCLI)
+			fails := strings.Contains(text, " fail ")
+			if fails {
+				nativeFailed++
+			}
+			if fails != strings.Contains(said[0], "v/ fail") {
+				t.Fatalf("the policy of the API server:\n%sours\n%s%v", text, said[0], c.Policies)
+			}
+		} else if !slices.ContainsFunc(live, func(e *policy.Exception) bool {
+			return e.Kind == "PolicyException" && e.ID().Group == "policies.kyverno.io" && (e.Workload || e.Audit)
+		}) {
+			t.Fatalf("the policy is not translated: %v", c.Policies)
+		}
 		if without, _ := results(none, policy.FromAdmission); len(live) == 0 && without != said[0] {
 			t.Fatalf("ended exceptions say\n%snone\n%s", said[0], without)
 		}
 	}
-	if exempted < 50 || failed < 50 || admitted < 50 {
-		t.Errorf("the cases are too alike: %d exempt, %d fail, %d admitted", exempted, failed, admitted)
+	if exempted < 50 || failed < 50 || admitted < 50 || translated < 50 || nativeFailed < 20 {
+		t.Errorf("the cases are too alike: %d exempt, %d fail, %d admitted, %d translated, of which %d fail", exempted, failed, admitted, translated, nativeFailed)
 	}
 }
 
@@ -123,3 +148,44 @@ func (c *Case) split(t *testing.T) (programs []*policy.Program, exceptions []*po
 	}
 	return programs, exceptions
 }
+
+// twinOf compiles the ValidatingAdmissionPolicy into which the ValidatingPolicy of the case is translated with the exceptions; nil if the API
+// server cannot express it.
+func twinOf(t *testing.T, c *Case, exceptions []*policy.Exception) *policy.Program {
+	t.Helper()
+	var own []*policy.Exception
+	for _, e := range exceptions {
+		if e.ID().Group == "policies.kyverno.io" {
+			own = append(own, e)
+		}
+	}
+	o := object(c.Policies[1], false)
+	out, err := vapgen.Of(o["apiVersion"].(string), o["kind"].(string)).Translate(vapgen.Input{Object: o, Exceptions: own, Resources: served})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Reason != "" {
+		return nil
+	}
+	of := func(v client.Object, kind string) compile.Object {
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree["apiVersion"], tree["kind"] = "admissionregistration.k8s.io/v1", kind
+		return compile.Object{Value: tree}
+	}
+	var companions compile.Companions
+	if diags := companions.Add(of(out.Binding, "ValidatingAdmissionPolicyBinding")); diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	native := of(out.Policy, "ValidatingAdmissionPolicy")
+	program, diags := compile.Product.With(native, companions.Of(compile.IDOf(native)), family.Options{CommandLine: true})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return program
+}
+
+// served are the kinds of a cluster.
+var served = discovery.New(discoverytest.Cluster, time.Now)

@@ -315,7 +315,7 @@ spec:
 	b.Until(`return !document.querySelector("#login").hidden`)
 	b.Type("#token", token+browser.Enter)
 	b.Until(loaded)
-	if got := pages(b); got != "Reports, Decisions, Impact" {
+	if got := pages(b); got != "Reports, Decisions, Exceptions, Impact" {
 		t.Errorf("the pages: %q", got)
 	}
 	accessible(t, b)

@@ -29,7 +29,8 @@ import (
 //go:embed testdata/expressions.txt
 var expressionFile string
 
-// An expression compiles here if it compiles in the API server, and has the value that it has there.
+// An expression compiles here if it compiles in the API server, and has the value that it has there. What needs exactly this version compiles
+// here, since stored policies may have it.
 func TestCEL(t *testing.T) {
 	version := server(t)
 	var all []string
@@ -46,8 +47,14 @@ func TestCEL(t *testing.T) {
 	accepted := compiles(t, all)
 	ours := make([]string, len(all))
 	var comparable []string
+	later := 0
 	for i, e := range all {
 		ours[i] = verdictOf(t, e, version)
+		if !accepted[i] && verdictOf(t, e, version-1) == "refused" {
+			// The API server accepts a function of its own version in stored policies only, so that it can be downgraded.
+			later++
+			continue
+		}
 		if (ours[i] != "refused") != accepted[i] {
 			t.Errorf("%s: accepted by the API server: %t; here: %s", e, accepted[i], ours[i])
 			continue
@@ -68,7 +75,7 @@ func TestCEL(t *testing.T) {
 			t.Errorf("%s: %s in the API server, %s here", e, v, ours[i])
 		}
 	}
-	t.Logf("%d expressions, %d values compared: %v", len(all), len(comparable), counts)
+	t.Logf("%d expressions, %d of them refused in new policies by this version and the one before, %d values compared: %v", len(all), later, len(comparable), counts)
 }
 
 // vap returns a policy with one validation for each expression, whose message is its number.

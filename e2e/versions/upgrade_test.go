@@ -118,9 +118,12 @@ func TestUpgrade(t *testing.T) {
 		return nil
 	})
 	t.Logf("accepted %s after the upgrade", time.Since(began).Round(time.Second))
-	if got := lease(); strings.Contains(got, older) {
-		t.Errorf("the Lease still names %s: %s", older, got)
-	}
+	until(t, 2*time.Minute, func() error {
+		if got := lease(); strings.Contains(got, older) {
+			return fmt.Errorf("the Lease still names %s: %s", older, got)
+		}
+		return nil
+	})
 	for _, r := range []*devcluster.Replica{old, other} {
 		if err := r.Ready(); err != nil { // the same process as before
 			t.Error(err)

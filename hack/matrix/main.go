@@ -4,7 +4,7 @@
 //	make matrix VERSIONS=1.35 ROWS="cel webhooks" # some rows
 //	go run ./hack/matrix -table                   # only write the table again
 //
-// results.tsv beside it keeps the last result of each row and version. The control planes are built once, into bin/devcluster-⟨version⟩, each
+// results.tsv beside it keeps the last result of each row and version. The control planes are built once, into bin/kubernetes-⟨version⟩, each
 // from its file in devcluster/versions.
 package main
 
@@ -39,9 +39,9 @@ var rows = []row{
 	{name: "podsecurity", text: "Pod Security against the API server's own", command: goTest("versions", "TestPodSecurity")},
 	{name: "cel", text: "CEL expressions against the API server's own", command: goTest("versions", "TestCEL")},
 	{name: "static", text: "policies in files of the API server", command: goTest("versions", "TestStaticFiles")},
-	{name: "webhooks", text: "webhook configurations of random policies are accepted", command: goTest("webhooks", "TestT17RandomPolicies")},
-	{name: "webhooks-alpha", text: "the same with all alpha features", command: goTest("webhooks", "TestT17RandomPolicies"), gates: "AllAlpha=true"},
-	{name: "webhooks-stable", text: "the same without beta features", command: goTest("webhooks", "TestT17RandomPolicies"), gates: "AllBeta=false"},
+	{name: "webhooks", text: "webhook configurations of random policies are accepted", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy")},
+	{name: "webhooks-alpha", text: "the same with all alpha features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllAlpha=true"},
+	{name: "webhooks-stable", text: "the same without beta features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllBeta=false"},
 	{name: "switch", text: "switch from Kyverno, without a gap", command: goTest("comingover", "TestRolling|TestStopped")},
 }
 
@@ -63,7 +63,7 @@ func sampled(cel bool) []string {
 			dirs = append(dirs, line)
 		}
 	}
-	return []string{"go", "run", "./hack/conformance", "-out=build/matrix", "-dirs=" + strings.Join(dirs, " ")}
+	return []string{"go", "run", "./hack/conformance", "-out=build/matrix", "-chainsaw=--exec-timeout=60s", "-dirs=" + strings.Join(dirs, " ")}
 }
 
 // ofCEL reports whether a test of the sample is about policies in CEL: the second part of the list.
@@ -111,6 +111,9 @@ func run(versions, only []string, table bool) error {
 			fmt.Printf("%s %s: %s (%s)\n", v, r.name, res.outcome, res.took)
 			if res.outcome == failure {
 				failed++
+			}
+			if results, err = read(filepath.Join(root, resultsFile)); err != nil { // another run may have written meanwhile
+				return err
 			}
 			results.put(res)
 			if err := results.write(filepath.Join(root, resultsFile)); err != nil { // an interrupted run keeps what it found

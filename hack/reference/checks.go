@@ -57,6 +57,9 @@ func checks(p *page) error {
 		if err != nil {
 			return err
 		}
+		if len(found) == 0 {
+			continue
+		}
 		p.line("### %s\n\n| | Code | Text | How to correct it |\n|---|---|---|---|", a.title)
 		for _, m := range found {
 			p.line("| %s | %s | %s | %s |", m.severity, m.code, cell(m.text), cell(m.hint))

@@ -136,7 +136,7 @@ func (a *auditor) stop(ctx context.Context) {
 func (s *Server) outcome(ctx context.Context, job *audit) policy.Outcome {
 	return s.eval(ctx, engine.Input{
 		Selections: job.selections, Request: job.req, Stages: job.stages, Root: s.rootOf(job.req), Select: job.selects, Before: job.results,
-		Pace: s.paceLater, // other audits wait for this worker
+		Pace: s.paceLater, PaceException: s.paceExceptionLater, // other audits wait for this worker
 	})
 }
 

@@ -21,6 +21,8 @@ type response struct {
 	// annotations become part of the request's audit event.
 	annotations map[string]string
 	warnings    []string
+	// refusedAs is the UID of the recorded decision, which a further line of the message names; empty for none.
+	refusedAs string
 
 	// Further information that is not part of the answer: the results of the rules that were evaluated before it, the changed object if
 	// there is a patch, and the auditing rules that are still to be evaluated; nil for none.
@@ -40,7 +42,7 @@ func (r *response) append(b []byte) []byte {
 		b = append(b, `,"allowed":true`...)
 	} else {
 		b = append(b, `,"allowed":false,"status":{"metadata":{},"status":"Failure","message":`...)
-		b = value.AppendJSON(b, value.Clip(r.message, maxAnswer))
+		b = value.AppendJSON(b, value.Clip(r.message, maxAnswer)+r.further())
 		b = append(b, '}')
 	}
 	if r.patch != nil {
@@ -69,6 +71,18 @@ func (r *response) append(b []byte) []byte {
 		b = append(b, ']')
 	}
 	return append(b, `}}`...)
+}
+
+// further returns the line after the message by which the decision is found.
+func (r *response) further() string {
+	if r.refusedAs == "" {
+		return ""
+	}
+	line := "decision " + r.refusedAs + " (ephor why " + r.refusedAs + " --exception requests an exception)"
+	if strings.HasSuffix(r.message, "\n") {
+		return line
+	}
+	return "\n" + line
 }
 
 // appendAnnotations appends annotations, sorted by key, up to maxAnswer bytes.

@@ -61,6 +61,9 @@ func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 	if in.Pace == nil {
 		in.Pace = s.pace
 	}
+	if in.PaceException == nil {
+		in.PaceException = s.paceException
+	}
 	run := s.Eval
 	if run == nil {
 		run = engine.Eval

@@ -81,3 +81,22 @@ spec:
 		}
 	}
 }
+
+// Where decisions are recorded and exceptions take effect, a refusal names its decision on a further line. The record has the message alone.
+func TestRefusalsNameTheirDecision(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
+	_, plain := ask(t, srv, "/validate/fail", configMap(""))
+	got := make(chan decision.Review, 10)
+	srv.Record = func(r decision.Review) { got <- r }
+	if _, a := ask(t, srv, "/validate/fail", configMap("")); a.Result.Message != plain.Result.Message {
+		t.Errorf("without exceptions: %q", a.Result.Message)
+	}
+	<-got
+	srv.Review.Exceptions.Enabled, srv.Review.Exceptions.Namespace = true, "*"
+	_, a := ask(t, srv, "/validate/fail", configMap(""))
+	r := <-got
+	line, ok := strings.CutPrefix(a.Result.Message, plain.Result.Message)
+	if uid := r.Request.UID; !ok || line != "decision "+uid+" (ephor why "+uid+" --exception requests an exception)" || r.Message != plain.Result.Message {
+		t.Errorf("%q, recorded %q", a.Result.Message, r.Message)
+	}
+}

@@ -109,10 +109,13 @@ type Server struct {
 	// pace limits namespaced policies to their share of processor time; paceLater does so without waiting, since a wait would delay other
 	// work.
 	pace, paceLater func(*policy.Program) budget.Pacer
-	shares          *share.Shares
-	gate            gate
-	lost            func()              // failed, as a value
-	large           *semaphore.Weighted // bytes of large bodies
+	// paceException charges what an exception costs to its namespace, unless an administrator named that namespace. Only requests of the same
+	// namespace wait for it; paceExceptionLater never waits.
+	paceException, paceExceptionLater func(*policy.Exception, *policy.Request) budget.Pacer
+	shares                            *share.Shares
+	gate                              gate
+	lost                              func()              // failed, as a value
+	large                             *semaphore.Weighted // bytes of large bodies
 
 	synchronizing synchronizing
 
@@ -145,8 +148,20 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	srv.shares = share.New(runtime.GOMAXPROCS(0))
 	srv.pace = func(p *policy.Program) budget.Pacer { return srv.shares.Pacer(p.Namespace, true) }
 	srv.paceLater = func(p *policy.Program) budget.Pacer { return srv.shares.Pacer(p.Namespace, false) }
+	srv.paceException = func(e *policy.Exception, req *policy.Request) budget.Pacer {
+		return srv.exceptionPacer(e, e.Namespace == req.Namespace)
+	}
+	srv.paceExceptionLater = func(e *policy.Exception, _ *policy.Request) budget.Pacer { return srv.exceptionPacer(e, false) }
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
+}
+
+// exceptionPacer returns the pacer of what an exception costs; nil for the namespace that an administrator named for exceptions.
+func (s *Server) exceptionPacer(e *policy.Exception, wait bool) budget.Pacer {
+	if e.Namespace == s.Options.Review.Exceptions.Namespace {
+		return nil
+	}
+	return s.shares.Pacer(e.Namespace, wait)
 }
 
 // Open allows evaluations. Before that, the server answers reviews with an error, so that failurePolicy decides: without its policies, it
@@ -306,6 +321,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	took := s.Now().Sub(began)
 	s.Observer.Reviewed(ctx, req, row.webhook(), policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings}, took)
 	res.uid = req.UID
+	if s.Record != nil && s.Review.Exceptions.On() && len(res.results) > 0 {
+		res.refusedAs = req.UID
+	}
 	s.dump(ctx, r.URL.Path, req, &res)
 	*buf = res.append((*buf)[:0])
 	w.Header()["Content-Type"] = jsonType

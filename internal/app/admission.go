@@ -64,6 +64,7 @@ type admitting struct {
 	renewal   []controller.Row   // of the certificate with which decisions are sent
 	exceeded  *status.Exceeded
 	approvals *status.Approvals
+	used      *status.ExceptionUse
 	asked     *webhooks.Answers
 	// policiesChanged is fired after each event for a policy, and after other changes that affect the webhook configurations; configured after
 	// each event for the settings.
@@ -129,6 +130,7 @@ func newAdmitting(f *flags, e env, b *base) (*admitting, error) {
 	a.config.Reports, a.config.Changed = true, func() { a.configured.Fire(); a.policiesChanged.Fire() }
 	a.exceeded = status.NewExceeded(a.policies, m.GetClient(), a.log)
 	a.approvals = status.NewApprovals(m.GetClient(), m.GetAPIReader(), a.seals(keystore.Exceptions), a.log)
+	a.used = status.NewExceptionUse(m.GetClient(), m.GetAPIReader())
 	a.heartbeat = &serving.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: a.log, Changed: a.policiesChanged.Fire, Missed: a.paths.Failed}
 	b.observing.ObservePolicies(a.policies)
 	if a.work, err = work.NewWriter(b.cfg, a.settings, a.events, b.observing, a.waiting.Fire); err != nil {
@@ -173,12 +175,12 @@ func (p *admitting) build(ctx context.Context) error {
 		Record: record, Lookups: a.decisions.Lookups(),
 		Namespace: p.env.namespace, Timeout: time.Duration(a.webhookTimeout) * time.Second,
 		AuditWorkers: a.auditWorkers, AuditCapacity: a.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
-		Observer: p.observing.Server(), Eval: p.eval(), Exceeded: p.exceeded.Note,
+		Observer: p.observing.Server(), Eval: p.used.Eval(p.eval()), Exceeded: p.exceeded.Note,
 		Paths: p.paths.Answered(), Failed: p.paths.Failed, StoredUID: p.cluster.StoredUID,
 		Clients: clients, ProtectManaged: f.protectManaged, DumpPayload: f.dumpPayload, Deferred: p.work, FixedWebhooks: !a.follow,
 		Report: p.sending.AfterReporting(events.OfRequests(p.events)),
 		Review: policyreview.Options{
-			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.Enabled, Namespace: f.exceptions.Namespace, Approval: f.exceptions.Approval, Approved: p.approvals.Approve},
+			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.Enabled, Namespace: f.exceptions.Namespace, Approval: f.exceptions.Approval, Approved: p.approvals.Approve, Controllers: p.env.namespace},
 			Accounts:   policyreview.Accounts{Background: a.backgroundAccount, Reports: a.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.Namespaced},
 			Server:     p.base.servers.Version,
@@ -256,6 +258,7 @@ func (p *admitting) webhookReconciler() *webhooks.Reconciler {
 			Namespace: p.env.namespace, Service: p.env.service, ServicePort: f.serving.ServicePort, ServerIP: f.serving.ServerIP,
 			TimeoutSeconds: a.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.protectManaged,
 			Static: !a.follow, ExcludeBootstrap: a.excludeBootstrap, Derive: a.derive,
+			Approvals: f.exceptions.On() && f.exceptions.Approval,
 		},
 		Apply: apply, Offenders: &webhookconf.Offenders{Reconciler: apply, Now: time.Now},
 		Status: &policystatus.Writer{Client: m.GetClient()}, Withholds: f.registry.Withholds,

@@ -55,7 +55,7 @@ func (p *admitting) rows() []controller.Row {
 		p.observing.Metrics.Exceptions(func() map[string]int {
 			return status.ExceptionStates(p.catalog.Snapshot(), len(p.exceptions.Pending()))
 		})
-		rows = append(rows, status.ExceptionsEnding(p.catalog, p.exceptions.Pending, p.events))
+		rows = append(rows, status.ExceptionsEnding(p.catalog, p.exceptions.Pending, p.events), p.used.Row())
 		if f.Approval {
 			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
 		}
@@ -92,6 +92,9 @@ func (c *reporting) rows() []controller.Row {
 			controller.Row{Name: "policy-status", Owner: controller.Leader, Sources: on(c.omitted), Reconcile: one(scan.WriteOmissions(c.scanner, c.policies, c.manager.GetClient()))})
 	} else if c.consumer != nil {
 		rows = append(rows, controller.Row{Name: "reports-prune", Sources: on(c.catalog), Reconcile: one(c.merging.Prune(c.writer))})
+	}
+	if c.exempt != nil {
+		rows = append(rows, c.exempt.Row())
 	}
 	if c.consumer != nil {
 		rows = append(rows, c.consumer.Row())

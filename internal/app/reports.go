@@ -46,6 +46,8 @@ type reporting struct {
 	// served are the rows of the dashboard and of the store of decisions.
 	served   []controller.Row
 	exceeded *status.Exceeded
+	// exempt counts the objects of exceptions; nil for none.
+	exempt *status.ExceptionObjects
 }
 
 // runReports runs the reports controller. It returns when ctx is done and the controller has shut down in order.
@@ -101,6 +103,11 @@ func (c *reporting) build(ctx context.Context) error {
 		})
 		sink, ready = c.writer, c.writer.Ready()
 	}
+	if f.write && c.flags.exceptions.On() {
+		if c.exempt, err = c.newExempt(); err != nil {
+			return err
+		}
+	}
 	if c.ring, err = c.newRing(reportsRing); err != nil {
 		return err
 	}
@@ -141,6 +148,19 @@ func (c *reporting) scanned() []schema.GroupKind {
 	return c.scanner.Scanned()
 }
 
+// newExempt returns what counts the objects of exceptions.
+func (c *reporting) newExempt() (*status.ExceptionObjects, error) {
+	listed, err := dynamic.NewForConfigAndClient(c.base.cfg, c.manager.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	form := c.form()
+	return &status.ExceptionObjects{
+		Client: c.manager.GetClient(), Reader: c.manager.GetAPIReader(), Reports: listed, Kinds: []schema.GroupVersionResource{form.Namespaced, form.Cluster},
+		Snapshot: c.catalog.Snapshot, Now: time.Now,
+	}, nil
+}
+
 // form returns the API in which reports are written.
 func (c *reporting) form() reportswriter.Form {
 	if c.flags.reports.open {
@@ -156,10 +176,14 @@ func (c *reporting) serve() error {
 	if err != nil {
 		return err
 	}
-	pages, err := f.dashboard.Rows(c.base.cfg, c.observing, dashboard.Options{
+	o := dashboard.Options{
 		Form: c.form(), Decisions: kept, Cluster: f.decisions.Cluster(), Discovery: c.discovery, Settings: c.settings.Load, Types: knownTypes,
 		Server: c.base.servers.Version, Log: c.log, Now: time.Now,
-	})
+	}
+	if c.flags.exceptions.On() && c.flags.exceptions.Approval {
+		o.Pending = c.exceptions.Pending
+	}
+	pages, err := f.dashboard.Rows(c.base.cfg, c.observing, o)
 	c.served = append(store, pages...)
 	return err
 }
@@ -195,5 +219,12 @@ func (c *reporting) watch(ctx context.Context) error {
 		Kinds: kinds, Catalog: c.catalog, Accept: scan.Reported, Compile: family.Options{Types: knownTypes, Existing: true}, Server: c.base.servers.Version, Log: c.log,
 	})
 	c.base.servers.Changed(func(kubeversion.Minor) { natives.Recompile() })
+	static, err := c.flags.reports.natives.FromFiles()
+	if err != nil {
+		return err
+	}
+	for _, u := range static {
+		natives.Add(u)
+	}
 	return c.fill(ctx, scan.Namespaces(c.scanner), c.scanner.Replan, c.policies.Watches(), natives.Watches()...)
 }

@@ -12,26 +12,27 @@ const (
 	minExceptionBytes = 64 << 10
 )
 
-// Apart is a meter with an account of its own, for work that is not charged to the policy.
+// Apart is a meter with an account of its own, for work that does not use up the budget of the policy. A pacer, if there is one, charges it to
+// a share of processor time; Settle ends each evaluation.
 type Apart struct {
 	Meter
 	account Account
 	all     purse
 }
 
-// ForRule prepares a for one more evaluation of a rule.
-func (a *Apart) ForRule(ctx context.Context) {
-	a.all = purse{DefaultSteps, DefaultBytes}
-	a.account = Account{left: a.all, all: &a.all, exception: true}
-	a.Reset(ctx, DefaultSteps, DefaultBytes)
-	a.Charge(&a.account)
+// ForRule prepares a for one more evaluation of a rule. p may be nil.
+func (a *Apart) ForRule(ctx context.Context, p Pacer) {
+	a.prepare(ctx, DefaultSteps, DefaultBytes, p)
 }
 
-// ForException prepares a for one of n exceptions of a rule.
-func (a *Apart) ForException(ctx context.Context, n int) {
-	steps, bytes := max(ExceptionSteps/int64(n), minExceptionSteps), max(ExceptionBytes/int64(n), minExceptionBytes)
+// ForException prepares a for one of n exceptions of a rule. p may be nil.
+func (a *Apart) ForException(ctx context.Context, n int, p Pacer) {
+	a.prepare(ctx, max(ExceptionSteps/int64(n), minExceptionSteps), max(ExceptionBytes/int64(n), minExceptionBytes), p)
+}
+
+func (a *Apart) prepare(ctx context.Context, steps, bytes int64, p Pacer) {
 	a.all = purse{steps, bytes}
-	a.account = Account{left: a.all, all: &a.all, exception: true}
+	a.account = Account{left: a.all, all: &a.all, exception: true, pacer: p}
 	a.Reset(ctx, steps, bytes)
 	a.Charge(&a.account)
 }

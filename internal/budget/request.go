@@ -111,6 +111,9 @@ func (a *Account) Pace(ctx context.Context, p Pacer) {
 	}
 }
 
+// Pacer returns the pacer of the account; nil without one.
+func (a *Account) Pacer() Pacer { return a.pacer }
+
 // Err returns the reason why the policy may not be evaluated any further; nil if it may.
 func (a *Account) Err() error { return a.err }
 

@@ -82,7 +82,7 @@ func commands(families *compile.Registry) []*cobra.Command {
 		operate.NewUnlock(),
 		verify.New(),
 		newVersion(),
-		decisions.NewWhy(),
+		decisions.NewWhy(families),
 	}
 }
 

@@ -102,23 +102,34 @@ func (c *Reader) InForce(ctx context.Context, programs []*policy.Program, option
 
 // Exceptions returns the exceptions in the cluster that are in force at a time, and the errors of lists that cannot be read.
 func (c *Reader) Exceptions(ctx context.Context, w Where, now time.Time) (out []*policy.Exception, errs []error) {
-	for _, x := range c.o.Families.Exceptions() {
-		k, ok, _ := c.served(x.Group, x.Kind)
-		if !ok {
+	for object, err := range c.StoredExceptions(ctx, w) {
+		if err != nil {
+			errs = append(errs, err)
 			continue
 		}
-		for object, err := range c.List(ctx, k, w) {
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			e, mistakes := c.o.Families.OneException(compile.Object{Value: object})
-			if !mistakes.HasErrors() && !e.Expired(now) { // otherwise it is not in force either
-				out = append(out, e)
-			}
+		e, mistakes := c.o.Families.OneException(compile.Object{Value: object})
+		if !mistakes.HasErrors() && !e.Expired(now) { // otherwise it is not in force either
+			out = append(out, e)
 		}
 	}
 	return out, errs
+}
+
+// StoredExceptions yields the exceptions in the cluster as they are stored, and the errors of lists that cannot be read.
+func (c *Reader) StoredExceptions(ctx context.Context, w Where) iter.Seq2[map[string]any, error] {
+	return func(yield func(map[string]any, error) bool) {
+		for _, x := range c.o.Families.Exceptions() {
+			k, ok, _ := c.served(x.Group, x.Kind)
+			if !ok {
+				continue
+			}
+			for object, err := range c.List(ctx, k, w) {
+				if !yield(object, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Objects yields the existing objects of the kinds, as requests that create them. A list that cannot be read, in whole or in part, is a record with

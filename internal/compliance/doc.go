@@ -17,5 +17,5 @@
 //
 // It makes no reports (package report does) and evaluates nothing.
 //
-// Floor 6: imports api and floor 0.
+// Floor 6: imports api, floor 0 and policy.
 package compliance

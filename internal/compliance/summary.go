@@ -51,9 +51,6 @@ type Options struct {
 	Keep int
 }
 
-// exceptionsProperty is the property of a result with the names of the exceptions that applied.
-const exceptionsProperty = "exceptions"
-
 // maxText bounds the message, and each property, of a result that is kept, in bytes.
 const maxText = 8 << 10
 
@@ -112,7 +109,7 @@ func (c *Collector) cell(r *Result) *Counts {
 
 func (c *Collector) add(r *Result) {
 	c.cell(r).Add(r.Result)
-	if r.Properties[exceptionsProperty] != "" {
+	if len(r.Exceptions()) > 0 {
 		c.exempt[r.Resource.Namespace]++
 	}
 	if (r.Result == Pass || r.Result == Skip) && !slices.Contains(c.options.Filter.Results, r.Result) {

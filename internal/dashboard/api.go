@@ -40,6 +40,8 @@ type state struct {
 	// Decisions and Impact: the dashboard has these pages.
 	Decisions bool `json:"decisions,omitempty"`
 	Impact    bool `json:"impact,omitempty"`
+	// Exceptions: the dashboard has this page.
+	Exceptions bool `json:"exceptions,omitempty"`
 }
 
 // sampleJSON is a point of the trend.
@@ -63,6 +65,9 @@ func (d *Dashboard) api() http.Handler {
 	}
 	if d.o.Decisions != nil {
 		mux.HandleFunc("GET /api/v1/decisions", d.answerDecisions)
+	}
+	if d.listsExceptions() {
+		mux.HandleFunc("GET /api/v1/exceptions", func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, d.answerExceptions) })
 	}
 	if d.evaluates() {
 		mux.HandleFunc("GET /api/v1/policies", func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, d.answerPolicies) })
@@ -179,7 +184,7 @@ func (d *Dashboard) answerState(r *http.Request) (any, error) {
 	reports, full := d.index.state()
 	return state{
 		User: v.user, Reports: reports, Full: full, Unasked: v.unasked, ClusterScoped: v.allowed[clusterScoped], AllNamespaces: v.all, Since: d.started,
-		Decisions: d.o.Decisions != nil, Impact: d.evaluates(),
+		Decisions: d.o.Decisions != nil, Impact: d.evaluates(), Exceptions: d.listsExceptions(),
 	}, nil
 }
 

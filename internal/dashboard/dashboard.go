@@ -13,6 +13,7 @@ import (
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/kubeversion"
+	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/reports"
 	"ephor.invalid/ephor/internal/settings"
@@ -45,6 +46,9 @@ type Options struct {
 	Server func() kubeversion.Minor
 	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
+
+	// Pending returns the exceptions that wait for an approval; nil if the installation requires none.
+	Pending func() []*policy.Exception
 
 	// Sample is the initial interval of samples for the trend; zero for ten seconds.
 	Sample time.Duration

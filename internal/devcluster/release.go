@@ -43,7 +43,8 @@ func releaseOf(minor string) (release, error) {
 	if r.version, err = r.required(); err != nil || minor == "" || of(r.version, minor) {
 		return r, err
 	}
-	r.modfile, r.bin = filepath.Join("versions", minor+".mod"), r.bin+"-"+minor
+	// The program looks at its name, so the name stays.
+	r.modfile, r.bin = filepath.Join("versions", minor+".mod"), filepath.Join(root, "bin", "kubernetes-"+minor, "devcluster")
 	if r.version, err = r.required(); os.IsNotExist(err) {
 		return r, fmt.Errorf("%s=%s: there is no control plane of this version; there are %s", VersionEnv, minor, strings.Join(Versions(root), ", "))
 	}

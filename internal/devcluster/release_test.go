@@ -23,6 +23,9 @@ func TestReleases(t *testing.T) {
 		if err != nil || !of(r.version, minor) {
 			t.Errorf("%s: %+v, %v", minor, r, err)
 		}
+		if filepath.Base(r.bin) != "devcluster" { // the program looks at its name
+			t.Errorf("%s: %s", minor, r.bin)
+		}
 		bins[r.bin] = true
 	}
 	if len(bins) != len(all) {

@@ -35,6 +35,9 @@ type Input struct {
 	Spent *budget.Request
 	// Pace returns the pacer of a namespaced Program for one evaluation; nil for no pacing.
 	Pace func(*policy.Program) budget.Pacer
+	// PaceException returns the pacer of what an exception costs in the request: its conditions, and further evaluations of rules of cluster-wide
+	// Programs; nil for an exception that is not charged. The function is nil for no pacing.
+	PaceException func(*policy.Exception, *policy.Request) budget.Pacer
 	// Now is the clock that measures Result.Elapsed and the time that is left; nil measures nothing.
 	Now func() time.Time
 	// Watch is called before each rule. It may return another context for the rule, and returns a function that is called with its yield
@@ -228,7 +231,7 @@ func (r *runner) callOn(req *policy.Request) *policy.Call {
 			env        evalenv.Env
 			exceptions []policy.ExceptionError
 		}{env: evalenv.Env{Meter: &r.meter, World: r.world, Images: req.Conf.Images, Trace: req.Trace}}
-		made.Env, made.ExceptionErrors = &made.env, &made.exceptions
+		made.Env, made.ExceptionErrors, made.PaceException = &made.env, &made.exceptions, r.in.PaceException
 		r.call = &made.Call
 	}
 	r.call.Request = req

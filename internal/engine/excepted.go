@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -27,14 +28,14 @@ func (r *runner) excepted(c *policy.Call, y policy.Yield) policy.Yield {
 	if slices.ContainsFunc(c.Rule.Exceptions, func(e *policy.Exception) bool { return e.Workload }) {
 		again.Owners = r.owners(c)
 		if len(again.Owners) > 0 {
-			if with := again.eval(r); !fails(&with) && with.Status != policy.StatusError {
+			if with := r.again(again, func(e *policy.Exception) bool { return e.Workload }); !fails(&with) && with.Status != policy.StatusError {
 				return with
 			}
 		}
 	}
 	if slices.ContainsFunc(c.Rule.Exceptions, func(e *policy.Exception) bool { return e.Audit }) {
 		again.Audits = true
-		if with := again.eval(r); len(with.Exceptions) > 0 && !fails(&with) && with.Status != policy.StatusError {
+		if with := r.again(again, func(e *policy.Exception) bool { return e.Audit }); len(with.Exceptions) > 0 && !fails(&with) && with.Status != policy.StatusError {
 			y.Admitted, y.Exceptions = true, with.Exceptions
 		}
 	}
@@ -48,7 +49,7 @@ func (r *runner) compared(c *policy.Call, y policy.Yield) policy.Yield {
 	}
 	again, bare := further(c), *c.Rule
 	bare.Exceptions, again.Rule = nil, &bare
-	if with := again.eval(r); with.Status != policy.StatusNone {
+	if with := again.eval(r, nil); with.Status != policy.StatusNone {
 		y.Properties = maps.Clone(y.Properties)
 		if y.Properties == nil {
 			y.Properties = map[string]string{}
@@ -61,6 +62,82 @@ func (r *runner) compared(c *policy.Call, y policy.Yield) policy.Yield {
 // fails reports whether any result of the evaluation is a failure.
 func fails(y *policy.Yield) bool {
 	return y.Status == policy.StatusFail || slices.ContainsFunc(y.Also, func(x policy.Yield) bool { return x.Status == policy.StatusFail })
+}
+
+// again evaluates the rule of the call again, with the exceptions that ask for it. The evaluation is charged to the namespace of the policy, or
+// for a cluster-wide policy to those of these exceptions. An exception whose namespace has used up its share does not count.
+func (r *runner) again(c *call, asks func(*policy.Exception) bool) policy.Yield {
+	if c.Program.Namespace != "" || r.in.PaceException == nil {
+		return c.eval(r, r.account.Pacer())
+	}
+	var paying payers
+	defer func() { paying.Done() }()
+	whole, rule, counts := c.Rule, *c.Rule, false
+	defer func() { c.Rule = whole }()
+	rule.Exceptions = nil
+	for _, e := range whole.Exceptions {
+		if asks(e) {
+			if err := paying.add(r, e); err != nil {
+				c.NotEvaluated(e, err)
+				continue
+			}
+			counts = true
+		}
+		rule.Exceptions = append(rule.Exceptions, e)
+	}
+	if !counts {
+		return policy.Yield{Status: policy.StatusError}
+	}
+	c.Rule = &rule
+	return c.eval(r, &paying)
+}
+
+// payers are the pacers of the namespaces of exceptions. Each pays for the whole evaluation, as it would without the others.
+type payers []payer
+
+type payer struct {
+	namespace string
+	pacer     budget.Pacer // nil if the namespace is not charged
+	err       error        // why its exceptions do not count
+}
+
+// add adds the namespace of the exception. The error means that its share is used up.
+func (p *payers) add(r *runner, e *policy.Exception) error {
+	for _, x := range *p {
+		if x.namespace == e.Namespace {
+			return x.err
+		}
+	}
+	x := payer{namespace: e.Namespace, pacer: r.in.PaceException(e, r.req)}
+	if x.pacer != nil {
+		x.err = x.pacer.Pace(r.ctx, 0)
+	}
+	*p = append(*p, x)
+	return x.err
+}
+
+// Pace implements budget.Pacer. It only counts: the debt of one namespace must not stop the exceptions of another one.
+func (p *payers) Pace(_ context.Context, steps int64) error {
+	p.Spend(steps)
+	return nil
+}
+
+// Spend implements budget.Pacer.
+func (p *payers) Spend(steps int64) {
+	for _, x := range *p {
+		if x.pacer != nil && x.err == nil {
+			x.pacer.Spend(steps)
+		}
+	}
+}
+
+// Done implements budget.Pacer.
+func (p *payers) Done() {
+	for _, x := range *p {
+		if x.pacer != nil {
+			x.pacer.Done()
+		}
+	}
 }
 
 // call is a further evaluation of a rule, with a budget of its own.
@@ -76,13 +153,13 @@ func further(c *policy.Call) *call {
 	return again
 }
 
-func (c *call) eval(r *runner) (y policy.Yield) {
+func (c *call) eval(r *runner, p budget.Pacer) (y policy.Yield) {
 	defer func() {
-		if recover() != nil {
+		if recover() != nil || c.meter.Settle() != nil {
 			y = policy.Yield{Status: policy.StatusError}
 		}
 	}()
-	c.meter.ForRule(r.ctx)
+	c.meter.ForRule(r.ctx, p)
 	return c.Rule.Eval(&c.Call)
 }
 

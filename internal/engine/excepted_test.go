@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
@@ -102,6 +104,82 @@ func TestCompareExceptions(t *testing.T) {
 			if got := out.Results[0]; got.Status != policy.StatusSkip || got.Properties[policy.PropertyWithoutException] != want {
 				t.Errorf("origin %d, compare %v: %s %v", origin, compare, got.Status, got.Properties)
 			}
+		}
+	}
+}
+
+// purse counts what is charged to a namespace.
+type purse struct {
+	steps map[string]int64
+	of    string
+	empty bool
+}
+
+func (p purse) Pace(_ context.Context, steps int64) error {
+	p.Spend(steps)
+	if p.empty {
+		return budget.ErrExhausted
+	}
+	return nil
+}
+func (p purse) Spend(steps int64) { p.steps[p.of] += steps }
+func (p purse) Done()             { p.steps["done "+p.of]++ }
+
+// T8: further evaluations for exceptions are charged to the namespace of the policy, and those of a cluster-wide policy to the namespaces of the
+// exceptions. A namespace without a share has no exemptions; those of others hold, and no result of the rule changes.
+func TestT8FurtherEvaluationsAreCharged(t *testing.T) {
+	const cost = 5000
+	exception := func(namespace string, audit bool) *policy.Exception {
+		return &policy.Exception{Namespace: namespace, Name: "e", Workload: !audit, Audit: audit, Background: true}
+	}
+	for _, c := range []struct {
+		what, policy, empty string
+		exceptions          []*policy.Exception
+		exempts             string // the namespace whose exception exempts the Pod
+		want                string
+		steps               map[string]int64
+	}{
+		{"a namespaced policy: the rule, and two further evaluations", "a", "", []*policy.Exception{exception("a", false), exception("a", true)}, "", "r=fail", map[string]int64{"policy a": 3 * cost, "done policy a": 1}},
+		{"a cluster-wide policy", "", "", []*policy.Exception{exception("a", false), exception("a", true)}, "", "r=fail", map[string]int64{"a": 2 * cost, "done a": 2}},
+		{"exceptions of two namespaces: each pays", "", "", []*policy.Exception{exception("a", false), exception("b", false)}, "b", "r=skip", map[string]int64{"a": cost, "b": cost, "done a": 1, "done b": 1}},
+		{"one of them has no share", "", "a", []*policy.Exception{exception("a", false), exception("b", false)}, "b", "r=skip", map[string]int64{"a": 0, "b": cost, "done a": 1, "done b": 1}},
+		{"none has a share", "", "a", []*policy.Exception{exception("a", false)}, "a", "r=fail", map[string]int64{"a": 0, "done a": 1}},
+		{"the namespace that an administrator named", "", "", []*policy.Exception{exception("admin", false)}, "admin", "r=skip", map[string]int64{}},
+	} {
+		steps := map[string]int64{}
+		r := rule("r", func(call *policy.Call) policy.Yield {
+			_ = call.Meter.Step(cost)
+			for _, e := range call.Rule.Exceptions {
+				if e.Namespace == c.exempts && len(call.Owners) > 0 {
+					return policy.Yield{Status: policy.StatusSkip, Exceptions: []*policy.Exception{e}}
+				}
+			}
+			return policy.Yield{Status: policy.StatusFail}
+		})
+		r.Exceptions = c.exceptions
+		req := request(policy.Create).WithObject(value.Of(map[string]any{
+			"apiVersion": "v1", "kind": "Pod",
+			"metadata": map[string]any{"name": "web-1-x", "namespace": "ns", "ownerReferences": []any{map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "web-1", "controller": true}}},
+			"spec":     map[string]any{"hostPID": true},
+		}))
+		s := program(r)
+		s.Program.Namespace = c.policy
+		out := Eval(t.Context(), Input{
+			Selections: []policy.Selection{s}, Request: req, Stages: policy.StageValidate,
+			Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: &chain{}} }),
+			Pace: func(p *policy.Program) budget.Pacer { return purse{steps: steps, of: "policy " + p.Namespace} },
+			PaceException: func(e *policy.Exception, _ *policy.Request) budget.Pacer {
+				if e.Namespace == "admin" {
+					return nil
+				}
+				return purse{steps: steps, of: e.Namespace, empty: e.Namespace == c.empty}
+			},
+		})
+		if got := statuses(out); got != c.want || !maps.Equal(steps, c.steps) {
+			t.Errorf("%s: %s and %v, want %s and %v", c.what, got, steps, c.want, c.steps)
+		}
+		if (c.empty != "") != (len(out.ExceptionErrors) == 1) {
+			t.Errorf("%s: not evaluated: %v", c.what, out.ExceptionErrors)
 		}
 	}
 }

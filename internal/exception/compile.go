@@ -45,15 +45,18 @@ func Compile(object map[string]any, o family.Options) (*policy.Exception, diag.L
 
 func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List {
 	m := kyvernov1.MatchResources{Any: e.Spec.Match.Any, All: e.Spec.Match.All}
-	matcher, diags := match.CompileWith(m, nil, "", "spec", match.Options{IgnoreOperations: true, NamespacesPass: true})
+	matcher, diags := match.CompileWith(m, nil, "", "spec", match.Options{IgnoreOperations: true, NamespacesPass: true, OnlyMatch: true})
 	out.Needs.Merge(matcher.Needs())
 	out.Match = matcher.Match
 	return diags
 }
 
+// noReads are the Reads of exceptions without conditions, shared since there may be many.
+var noReads = policy.ObjectReads(nil)
+
 func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions, a *compilecost.Allowance) diag.List {
 	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
-		out.Reads = policy.ObjectReads(nil)
+		out.Reads = noReads
 		return nil
 	}
 	block := map[string]any{}

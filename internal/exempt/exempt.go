@@ -103,7 +103,17 @@ func (x *evaluation) applies(e *policy.Exception, variables policy.Variables) (o
 			ok, err = false, fmt.Errorf("the exception panicked: %v", v)
 		}
 	}()
-	x.meter.ForException(x.ctx, len(x.call.Rule.Exceptions))
+	var pacer budget.Pacer
+	if e.Conditions != nil && x.call.PaceException != nil {
+		if pacer = x.call.PaceException(e, x.call.Request); pacer != nil {
+			defer pacer.Done()
+			if err := pacer.Pace(x.ctx, 0); err != nil {
+				return false, err
+			}
+		}
+	}
+	x.meter.ForException(x.ctx, len(x.call.Rule.Exceptions), pacer)
+	defer func() { _ = x.meter.Settle() }() // an error is the result of the conditions
 	if ok, err = x.matches(e, variables); ok || !e.Workload {
 		return ok, err
 	}

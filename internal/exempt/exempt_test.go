@@ -129,3 +129,43 @@ func TestEvaluate(t *testing.T) {
 		})
 	}
 }
+
+// paying is a pacer that counts the steps, and refuses work once they are more than left.
+type paying struct{ steps, left *int64 }
+
+func (p paying) Pace(_ context.Context, steps int64) error {
+	if p.Spend(steps); *p.steps > *p.left {
+		return budget.ErrExhausted
+	}
+	return nil
+}
+func (p paying) Spend(steps int64) { *p.steps += steps }
+func (p paying) Done()             {}
+
+// T8: the conditions of exceptions are charged to the namespace of the exception. Without a share, an exception exempts nothing.
+func TestT8ConditionsAreCharged(t *testing.T) {
+	terms := &Terms{Skipped: "skipped: "}
+	steps, left := int64(0), int64(2000)
+	e := one("x")
+	e.Conditions = func(c *policy.Call, _ policy.Variables) (bool, error) { return true, c.Meter.Step(1500) }
+	plain := one("no")
+	call := &policy.Call{
+		Env: &evalenv.Env{Meter: budget.New(t.Context(), 1000, 1000)}, Rule: &policy.Rule{Exceptions: []*policy.Exception{plain, e}}, Request: &policy.Request{},
+		ExceptionErrors: &[]policy.ExceptionError{},
+		PaceException: func(of *policy.Exception, _ *policy.Request) budget.Pacer {
+			if of == plain {
+				t.Error("an exception without conditions is charged")
+			}
+			return paying{&steps, &left}
+		},
+	}
+	for i, want := range []bool{true, false, false} {
+		verdict, err := terms.Evaluate(call, nil)
+		if err != nil || verdict.Exempt != want {
+			t.Errorf("evaluation %d after %d steps: %+v, %v", i, steps, verdict, err)
+		}
+	}
+	if n := len(*call.ExceptionErrors); n != 2 || steps != 3000 {
+		t.Errorf("%d errors, %d steps", n, steps)
+	}
+}

@@ -57,7 +57,10 @@ func (x *Exceptions) Watches() (all []Watch) {
 			take: of.take, drop: of.drop, seen: func() {},
 		}
 		if x.Approved != nil {
-			of.objects.same = func(u *unstructured.Unstructured) { // its status may have an approval now
+			of.objects.same = func(u *unstructured.Unstructured) { // its status may have another approval now
+				if of.approvalKnown(u) {
+					return
+				}
 				if err := of.objects.safely(u, func() error { return of.take(nil, u) }); err != nil {
 					x.Log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
 				}
@@ -89,7 +92,23 @@ type exceptionsOf struct {
 	*Exceptions
 	kind    *family.Exceptions
 	objects objects
-	turn    sync.Mutex // held while a state of an object is put into the catalog, so that an older one never comes last
+	// seals are the approvals of the states that were put into the catalog. Other changes of a status are no change of the exception.
+	seals map[policy.ExceptionID]string
+	turn  sync.Mutex // held while a state of an object is put into the catalog, so that an older one never comes last
+}
+
+// approvalKnown reports whether the exception was put with the approval that it has.
+func (x *exceptionsOf) approvalKnown(u *unstructured.Unstructured) bool {
+	x.turn.Lock()
+	defer x.turn.Unlock()
+	seal, put := x.seals[x.id(u)]
+	return put && seal == sealOf(u)
+}
+
+func sealOf(u *unstructured.Unstructured) string {
+	seal, _, _ := unstructured.NestedString(u.Object, "status", "approval", "seal")
+	by, _, _ := unstructured.NestedString(u.Object, "status", "approval", "by")
+	return by + " " + seal
 }
 
 func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
@@ -142,6 +161,10 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 		return true
 	}
 	ok, err := x.Approved(u.Object)
+	if x.seals == nil {
+		x.seals = map[policy.ExceptionID]string{}
+	}
+	x.seals[id] = sealOf(u)
 	x.mu.Lock()
 	delete(x.pending, id)
 	if !ok {
@@ -185,6 +208,7 @@ func (x *exceptionsOf) drop(u *unstructured.Unstructured) {
 	x.turn.Lock()
 	defer x.turn.Unlock()
 	id := x.id(u)
+	delete(x.seals, id)
 	x.remove(id)
 	x.mu.Lock()
 	delete(x.pending, id)

@@ -94,6 +94,17 @@ func (p *Policies) Watches() (all []Watch) {
 	return append(all, p.companions.watches(p.Kinds)...)
 }
 
+// Add puts an object into force as if an informer had found it: a policy or a companion that the API server does not list. Objects of other kinds
+// are ignored.
+func (p *Policies) Add(u *unstructured.Unstructured) {
+	gk := u.GroupVersionKind().GroupKind()
+	for _, w := range p.Watches() {
+		if w.Object.GetObjectKind().GroupVersionKind().GroupKind() == gk {
+			w.Handler.OnAdd(u, true)
+		}
+	}
+}
+
 // definedAs returns the resource of a custom kind; empty for one of the API server itself.
 func definedAs(k *family.Kind) string {
 	if k.Foreign {

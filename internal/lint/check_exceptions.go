@@ -40,7 +40,8 @@ func Exception(o compile.Object) []Finding {
 	return out
 }
 
-var wideException = &Check{
+// WideException is the check for exceptions that exempt more than some objects.
+var WideException = &Check{
 	Name: "wide-exception",
 	Doc: "The exception exempts more than some objects: all objects of its kinds, a whole namespace, or from all rules of a policy. Name the objects and the rules, " +
 		"and for podSecurity rules and images the controls or images. `ephor exceptions list` shows how many objects an exception exempts.",
@@ -144,6 +145,28 @@ spec:
 				l.Hint("name the controller only, and add the annotation %s: %s", family.ExceptionCovers, family.CoversWorkload)
 			}
 		}
+		if len(l) > 0 {
+			return l
+		}
+		for i, r := range x.Spec.Exceptions {
+			if slices.ContainsFunc(r.RuleNames, func(n string) bool { return derives(r.RuleNames, n) }) {
+				l.Warnf(fmt.Sprintf("spec.exceptions[%d].ruleNames", i), "the exception names a rule of %s and those that autogen derives from it, which covers also other rules of such names or misses some", r.PolicyName)
+				l.Hint("name the authored rule only, and add the annotation %s: %s", family.ExceptionCovers, family.CoversWorkload)
+			}
+		}
 		return l
 	},
+}
+
+// derives reports whether a name stands for a rule and the rules that autogen derives from it, or for such a rule beside the authored one.
+func derives(names []string, name string) bool {
+	if strings.HasPrefix(name, "*") && name != "*" {
+		return true
+	}
+	for _, prefix := range []string{"autogen-", "autogen-cronjob-"} {
+		if parent, ok := strings.CutPrefix(name, prefix); ok && slices.Contains(names, parent) {
+			return true
+		}
+	}
+	return false
 }

@@ -45,6 +45,8 @@ type Options struct {
 	// NamespacesPass: a namespaceSelector does not restrict objects of kind Namespace, instead of never matching them
 	// (exceptions, cleanup).
 	NamespacesPass bool
+	// OnlyMatch: the Matcher has no Targets, so that it takes less memory (exceptions, which may be many).
+	OnlyMatch bool
 	// Subject is the name of the blocks' owner in diagnostics; empty stands for Rule.
 	Subject string
 }
@@ -55,11 +57,15 @@ func CompileWith(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, polic
 	if ex != nil {
 		out.exclude = compileBlock(*ex, o, path+".exclude")
 	}
-	out.targets = out.match.targets()
-	out.excludes = out.exclude.certain()
+	if !o.OnlyMatch {
+		out.targets, out.excludes = out.match.targets(), out.exclude.certain()
+	}
 	for _, b := range []*block{&out.match, &out.exclude} {
 		for i := range b.filters {
 			f := &b.filters[i]
+			if o.OnlyMatch {
+				f.kinds = nil
+			}
 			out.needs.User = out.needs.User || f.user
 			if f.description.NamespaceSelector != nil {
 				out.needs.NamespaceLabels = true

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/evalenv"
 )
 
@@ -26,6 +27,9 @@ type Call struct {
 	// they match one of them. Audits: exceptions that only change the action apply, too. Both are set only after a failure.
 	Owners []*Request
 	Audits bool
+	// PaceException returns the pacer of the namespace of an exception, for what the exception costs; nil for an exception that is not charged. The
+	// function is nil where nothing is charged.
+	PaceException func(*Exception, *Request) budget.Pacer
 	// ExceptionErrors collects the exceptions of the rule that could not be evaluated, for the Outcome; nil to discard them. Copies of the
 	// Call share it.
 	ExceptionErrors *[]ExceptionError

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,6 +93,12 @@ type ExceptionRules struct {
 	// AnyNamespace: Policy is the bare name of the policy, in any namespace.
 	AnyNamespace bool
 	Names        []string // the names of the rules; may contain wildcards
+}
+
+// From reports whether the exception is for a policy, which is given as reports name it.
+func (e *Exception) From(policyName string) bool {
+	_, bare, _ := strings.Cut(policyName, "/")
+	return slices.ContainsFunc(e.Rules, func(r ExceptionRules) bool { return r.Policy == policyName || r.AnyNamespace && r.Policy == bare })
 }
 
 // Key returns `namespace/name`, or `name` without a namespace, as it is shown in texts.

@@ -74,6 +74,9 @@ type Signatures struct {
 	Settle func(all []Result) Yield
 }
 
+// PropertyExceptions is the property of an exempt result with the names of the exceptions that applied, separated by commas.
+const PropertyExceptions = "exceptions"
+
 // PropertyWithoutException is the property of an exempt result with the status that the rule would have without exceptions.
 const PropertyWithoutException = "withoutException"
 

@@ -2,9 +2,12 @@ package policyreview
 
 import (
 	"context"
+	"strings"
 
+	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -34,4 +37,31 @@ func (v *Reviewer) approve(ctx context.Context, req *policy.Request, object map[
 		v.Exceptions.Approved(object, user.Username)
 	}
 	return allowed
+}
+
+// textApprovalWritten is the refusal of an approval that a user writes, such as an earlier one of the same spec.
+const textApprovalWritten = "status.approval is written by the controllers only: to approve the exception, set its annotation " + family.ExceptionApprove
+
+// exceptionStatus accepts a change of an exception's status by a controller, or one that keeps the approval or removes it.
+func (v *Reviewer) exceptionStatus(req *policy.Request) Answer {
+	if req.User != nil && strings.HasPrefix(req.User.Username, "system:serviceaccount:"+v.Exceptions.Controllers+":") {
+		return Answer{Allowed: true}
+	}
+	object, err := req.Object.Map()
+	if err != nil {
+		return Answer{Message: "the exception cannot be read: " + err.Error()}
+	}
+	old, err := req.OldObject.Map()
+	if err != nil {
+		return Answer{Message: "the exception cannot be read: " + err.Error()}
+	}
+	if now := approvalIn(object); now != nil && !value.Equal(now, approvalIn(old)) {
+		return Answer{Message: textApprovalWritten}
+	}
+	return Answer{Allowed: true}
+}
+
+func approvalIn(object map[string]any) any {
+	status, _ := object["status"].(map[string]any)
+	return status["approval"]
 }

@@ -76,3 +76,29 @@ func TestApprove(t *testing.T) {
 		}
 	}
 }
+
+// Only the controllers write approvals: an earlier approval of the same spec cannot be put back.
+func TestApprovalsAreNotPutBack(t *testing.T) {
+	const none, approved, other = "{}", "{status: {approval: {by: jane, seal: s1}}}", "{status: {approval: {by: jane, seal: s2}, notEvaluated: {message: m}}}"
+	const controller, tenant = "system:serviceaccount:ephor:admission", "system:serviceaccount:shop:deployer"
+	for _, c := range []struct {
+		what, user, from, to string
+		off, refused         bool
+	}{
+		{what: "a controller approves", user: controller, from: none, to: approved},
+		{what: "a user puts an approval back", user: tenant, from: none, to: approved, refused: true},
+		{what: "a user exchanges an approval", user: tenant, from: other, to: approved, refused: true},
+		{what: "a user removes an approval", user: tenant, from: approved, to: none},
+		{what: "a user changes another field", user: tenant, from: approved, to: "{status: {approval: {by: jane, seal: s1}, notEvaluated: {message: m}}}"},
+		{what: "no approval is required", user: tenant, from: none, to: approved, off: true},
+	} {
+		v := &Reviewer{Options: Options{Exceptions: Exceptions{Enabled: true, Namespace: "*", Approval: !c.off, Controllers: "ephor"}}, Now: time.Now}
+		answer := v.Exception(t.Context(), &policy.Request{
+			Operation: policy.Update, Subresource: "status", User: &policy.User{Username: c.user}, Namespace: "shop", Name: "e",
+			Object: value.Of(golden.Decode[map[string]any](t, []byte(c.to))), OldObject: value.Of(golden.Decode[map[string]any](t, []byte(c.from))),
+		})
+		if answer.Allowed == c.refused || c.refused && answer.Message != textApprovalWritten {
+			t.Errorf("%s: %+v", c.what, answer)
+		}
+	}
+}

@@ -15,6 +15,8 @@ type Exceptions struct {
 	Namespace string
 	// Approval: an exception takes effect only if a user approves it who may do so.
 	Approval bool
+	// Controllers is the namespace of the controllers, whose accounts write approvals.
+	Controllers string
 	// Approved records that the user approved the exception as it is in the request; nil if nothing is recorded.
 	Approved func(object map[string]any, user string)
 }
@@ -32,6 +34,9 @@ const (
 // textExceptionExpired begins the warning about an exception that has already expired.
 const textExceptionExpired = "the exception has no effect: it expired at "
 
+// On reports whether exceptions of some namespace take effect.
+func (e Exceptions) On() bool { return e.Enabled && e.Namespace != "" }
+
 // warning returns the reason why exceptions in the namespace have no effect; empty if they have an effect.
 func (e Exceptions) warning(namespace string) string {
 	switch {
@@ -47,7 +52,10 @@ func (e Exceptions) warning(namespace string) string {
 
 // Exception accepts an exception if it compiles. If it will have no effect, the answer warns with the reason.
 func (v *Reviewer) Exception(ctx context.Context, req *policy.Request) Answer {
-	if req.Subresource != "" || req.Operation == policy.Delete {
+	switch {
+	case req.Subresource == "status" && v.Exceptions.Approval:
+		return v.exceptionStatus(req)
+	case req.Subresource != "", req.Operation == policy.Delete:
 		return Answer{Allowed: true}
 	}
 	object, err := req.Object.Map()

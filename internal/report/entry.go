@@ -142,7 +142,7 @@ func (e *Entry) ReportProperties() map[string]string {
 		for i, x := range e.Exceptions {
 			names[i] = x.Name
 		}
-		out[ExceptionsProperty] = strings.Join(names, ",")
+		out[policy.PropertyExceptions] = strings.Join(names, ",")
 		for _, x := range e.Exceptions {
 			join(out, "exceptionReason", x.Reason)
 			join(out, "exceptionOwner", x.Owner)
@@ -156,9 +156,6 @@ func (e *Entry) ReportProperties() map[string]string {
 	}
 	return out
 }
-
-// ExceptionsProperty is the property with the names of the exceptions that applied, separated by commas.
-const ExceptionsProperty = "exceptions"
 
 // join adds a text to a property; it adds no empty text.
 func join(properties map[string]string, key, text string) {

@@ -41,13 +41,22 @@ func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructure
 
 // patch writes one field of the status, and reports whether it did. A deleted object needs no status.
 func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, field string, content any) (bool, error) {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{field: content}})
+	return w.patchWith(ctx, object, map[string]any{"status": map[string]any{field: content}})
+}
+
+// patchVersion is patch for the version of the object that was read. If the object was changed since, it writes nothing.
+func (w *Writer) patchVersion(ctx context.Context, object *unstructured.Unstructured, field string, content any) (bool, error) {
+	return w.patchWith(ctx, object, map[string]any{"metadata": map[string]any{"resourceVersion": object.GetResourceVersion()}, "status": map[string]any{field: content}})
+}
+
+func (w *Writer) patchWith(ctx context.Context, object *unstructured.Unstructured, content map[string]any) (bool, error) {
+	patch, err := json.Marshal(content)
 	if err != nil {
 		return false, err
 	}
 	err = w.Client.Status().Patch(ctx, targetOf(object), client.RawPatch(types.MergePatchType, patch))
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)

@@ -77,6 +77,8 @@ type Options struct {
 	Path func(plain string) string
 	// Protects: the resource webhooks deny requests that change our objects (--protectManagedResources).
 	Protects bool
+	// Approvals: changes of the status of exceptions are reviewed, too, since it has their approval (--exceptionApproval).
+	Approvals bool
 }
 
 // Input is everything on which the configurations depend.

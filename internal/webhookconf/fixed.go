@@ -147,7 +147,11 @@ func (b *builder) policyValidating() []webhook {
 // exceptionValidating returns the webhook that reviews a kind of exceptions. Its rule names every version that was ever served, and the
 // API server converts requests for other versions, so that no version bypasses the review.
 func (b *builder) exceptionValidating(x *family.Exceptions) []webhook {
-	return b.review(x.Path, rule(x.Group, x.Reviewed, writes, x.Resource))
+	resources := []string{x.Resource}
+	if b.Options.Approvals {
+		resources = append(resources, x.Resource+"/status")
+	}
+	return b.review(x.Path, rule(x.Group, x.Reviewed, writes, resources...))
 }
 
 // globalContextValidating returns the webhook that reviews global context entries, in every version.

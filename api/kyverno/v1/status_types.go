@@ -49,6 +49,48 @@ type PolicyExceptionStatus struct {
 	// Who approved the exception, where the installation requires an approval.
 	// +optional
 	Approval *ApprovalStatus `json:"approval,omitempty"`
+	// The requests that the exception exempted.
+	// +optional
+	Use *ExceptionUseStatus `json:"use,omitempty"`
+	// The existing objects that the exception exempts, by their reports.
+	// +optional
+	Objects *ExceptionObjectsStatus `json:"objects,omitempty"`
+}
+
+// ExceptionUseStatus reports how an exception is used by requests. It is written at most every twenty minutes.
+type ExceptionUseStatus struct {
+	// Time of this status.
+	At metav1.Time `json:"at"`
+	// Time of the last exempt request.
+	Last metav1.Time `json:"last"`
+	// Exempt requests on each of the last days with any, at most fourteen.
+	// +optional
+	Days []ExceptionDay `json:"days,omitempty"`
+	// The rules from which requests were exempt, as policy/rule.
+	// +optional
+	Rules []string `json:"rules,omitempty"`
+}
+
+// ExceptionDay counts the exempt requests of a day.
+type ExceptionDay struct {
+	// The day in UTC, such as 2026-01-31.
+	Day string `json:"day"`
+	// Number of exempt requests.
+	Requests int64 `json:"requests"`
+}
+
+// ExceptionObjectsStatus counts the objects that an exception exempts. It is written at most every twenty minutes.
+type ExceptionObjectsStatus struct {
+	// Time of this status.
+	At metav1.Time `json:"at"`
+	// Number of exempt objects.
+	Exempt int64 `json:"exempt"`
+	// Those that would not pass without the exception, and those that would. Neither is known unless scans evaluate both (compare).
+	Needed   int64 `json:"needed"`
+	Unneeded int64 `json:"unneeded"`
+	// The rules from which objects are exempt, as policy/rule.
+	// +optional
+	Rules []string `json:"rules,omitempty"`
 }
 
 // ApprovalStatus proves who approved an exception. A change of the exception ends the approval.

@@ -48,7 +48,7 @@ type options struct {
 	exceptionsWithinPolicies  bool
 	generateExceptions        bool
 	exceptionTTL              time.Duration
-	request                   *request // of ephor exceptions request; nil for apply
+	request                   *Request // of ephor exceptions request; nil for apply
 
 	targets     []string
 	parameters  []string

@@ -23,13 +23,13 @@ const defaultExceptionTTL = 720 * time.Hour
 // labelTTL is the label that makes the cleanup controller delete an object after the given time.
 const labelTTL = "cleanup.kyverno.io/ttl"
 
-// writeExceptions prints an exception for every failure of a cluster-scoped policy. It returns warnings about failures from which nothing
+// writeExceptions prints an exception for every failure, in a request also of namespaced policies. It returns warnings about failures from which nothing
 // can exempt.
 func (o *options) writeExceptions(w io.Writer, entries []report.Entry) (diags diag.List, err error) {
 	written, asJSON := map[string]bool{}, o.format == "json"
 	for i := range entries {
 		e := &entries[i]
-		if e.Status != policy.StatusFail || e.Program.Namespace != "" {
+		if e.Status != policy.StatusFail || e.Program.Namespace != "" && o.request == nil {
 			continue
 		}
 		object := exceptionFor(e, o.exceptionTTL)
@@ -124,7 +124,7 @@ func exceptionFor(e *report.Entry, ttl time.Duration) map[string]any {
 		resources["namespaces"] = []any{e.Resource.Namespace}
 	}
 	spec := map[string]any{
-		"exceptions": []any{map[string]any{"policyName": e.Program.Name, "ruleNames": rules}},
+		"exceptions": []any{map[string]any{"policyName": e.Program.Key(), "ruleNames": rules}},
 		"match":      map[string]any{"all": []any{map[string]any{"resources": resources}}},
 	}
 	if list := podSecurityControls(e.Properties["controlsJSON"]); len(list) > 0 {

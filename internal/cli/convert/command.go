@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"ephor.invalid/ephor/internal/cli/impact"
 	"ephor.invalid/ephor/internal/cli/load"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/compile"
@@ -31,6 +32,10 @@ type options struct {
 	seed      int64
 	prove     bool
 	static    string
+	target    string
+	tests     []string        // tests to convert along
+	dir       string          // the folder for the converted tests
+	records   impact.Recorded // requests of the past, on which both policies are compared
 }
 
 // New returns the command `ephor convert`.
@@ -42,10 +47,13 @@ func New() *cobra.Command {
 		Long: "Convert converts each rule of a ClusterPolicy or Policy to a ValidatingPolicy, MutatingPolicy, GeneratingPolicy or\n" +
 			"ImageValidatingPolicy, and a cleanup policy to a DeletingPolicy, and prints the result. To standard error it writes why a rule cannot be\n" +
 			"converted, and where the new policy behaves differently. It then evaluates the classic rule and the new policy on resources that it\n" +
-			"generates from the policy and on those of --resource, and lists the differences. With --prove the exit code is 1 when a rule cannot be\n" +
-			"converted, when results differ, or when the rule matched nothing.\n\n" + staticHelp,
+			"generates from the policy and on those of --resource, and lists the differences. With --decisions or --audit it also compares them on\n" +
+			"recorded requests, with their requesters, updates and deletions. With --prove the exit code is 1 when a rule cannot be converted, when\n" +
+			"results differ, or when the rule matched nothing.\n\n" + staticHelp,
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
 			"  ephor convert policies/ --resource resources/ --prove\n" +
+			"  ephor convert policies/ --prove --decisions sqlite:decisions.db --since 7d\n" +
+			"  ephor convert policies/ --prove --audit audit.log\n" +
 			"  ephor convert policies/ --static /etc/kubernetes/admission --prove",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.policies = args
@@ -59,17 +67,28 @@ func New() *cobra.Command {
 	f.Int64Var(&o.seed, "seed", 1, "seed of the random numbers; the same seed generates the same resources")
 	f.StringVar(&o.static, "static", "", "folder for the files from which an API server loads the policies; it has to be empty or absent")
 	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule cannot be converted, or when the results for a resource differ")
+	f.Var(terminal.Paths(&o.tests), "tests", "tests to convert along, with the policies and exceptions that they name: files or folders with kyverno-test.yaml; the converted ones are run (repeat it, or separate by commas)")
+	f.StringVar(&o.dir, "tests-to", "converted", "folder for the converted tests")
+	f.StringVar(&o.target, "target", toEphor, "where the output has to run: ephor, kyverno, or native, for policies of the API server; what cannot run there is named")
+	terminal.Choices(cmd, "target", toEphor, toKyverno, toNative)
+	o.records.AddFlags(f)
+	o.records.AddAuditFlag(f, "audit")
 	return cmd
 }
 
 func (o *options) run(cmd *cobra.Command) error {
 	switch {
-	case len(o.policies) == 0:
+	case len(o.policies) == 0 && len(o.tests) == 0:
 		return errors.New("require policy: name files or directories")
+	case !slices.Contains([]string{toEphor, toKyverno, toNative}, o.target):
+		return fmt.Errorf("--target: %q is not one of ephor, kyverno, native", o.target)
 	case o.samples < 0:
 		return errors.New("invalid --samples: a number of resources cannot be negative")
 	case o.static != "":
 		return o.writeStatic(cmd)
+	}
+	if err := errors.Join(o.records.Check(), o.records.Open("", "", nil)); err != nil {
+		return err
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	objects, diags := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
@@ -77,11 +96,32 @@ func (o *options) run(cmd *cobra.Command) error {
 	diags.Add(more...)
 	known := p.known
 	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
-	complete, written := true, 0
+	complete, written, policies := true, 0, 0
+	print := func(objects []map[string]any) error {
+		for _, one := range objects {
+			text, err := yaml.Marshal(one)
+			if err != nil {
+				return err
+			}
+			if written++; written > 1 {
+				fmt.Fprintln(out, "---")
+			}
+			if _, err := out.Write(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	var passed load.PassedBy
 	diags = passed.Files(diags)
+	all := conversions{}
+	var exceptions []source.Object
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
+		if convert.IsException(apiVersion, object.Kind()) {
+			exceptions = append(exceptions, object) // they name policies that may come later
+			continue
+		}
 		if !convert.Owns(apiVersion, object.Kind()) {
 			if compile.Owns(apiVersion, object.Kind()) {
 				passed.Converted()
@@ -96,6 +136,8 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 		rules, found := convert.Policy(object.Value, schemas(known))
 		diags.Add(found...)
+		policies++
+		converted := map[int][]map[string]any{}
 		for i, rule := range rules {
 			where := object.Kind() + " " + object.Name()
 			if convert.HasRules(apiVersion, object.Kind()) {
@@ -104,36 +146,61 @@ func (o *options) run(cmd *cobra.Command) error {
 			remarks(report, object.Pos, where+" cannot be converted", rule.Reasons)
 			remarks(report, object.Pos, where, rule.Notes)
 			if rule.Policy == nil {
+				all.add(object, rule.Name, nil)
 				complete = false
 				continue
 			}
-			made := []map[string]any{rule.Policy}
-			if rule.Override != nil {
-				made = append(made, rule.Override)
-			}
+			made := append([]map[string]any{rule.Policy}, rule.More...)
 			if mistakes := mistakesOf(made); mistakes.HasErrors() { // nothing invalid is written
 				remarks(report, object.Pos, where+" cannot be converted", invalid(mistakes))
 				complete = false
 				continue
 			}
-			for _, one := range made {
-				text, err := yaml.Marshal(one)
-				if err != nil {
-					return err
-				}
-				if written++; written > 1 {
-					fmt.Fprintln(out, "---")
-				}
-				if _, err := out.Write(text); err != nil {
-					return err
-				}
+			all.add(object, rule.Name, made)
+			printed, err := o.output(report, where, made)
+			if err != nil {
+				return err
 			}
+			if err := print(printed); err != nil {
+				return err
+			}
+			converted[i] = made
 			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i), rule)
 			if err != nil {
 				return err
 			}
 			complete = complete && same
 		}
+		if o.records.Given() && len(converted) > 0 {
+			same, err := o.onRecords(cmd.Context(), stdin, report, object.Kind()+" "+object.Name(), object.Value, converted)
+			if err != nil {
+				return err
+			}
+			complete = complete && same
+		}
+	}
+	for _, x := range exceptions {
+		made, reasons, found := convert.Exception(x.Value, schemas(known), all.refer, all.rulesOf)
+		diags.Add(found...)
+		remarks(report, x.Pos, x.Kind()+" "+x.Name()+" cannot be converted", reasons)
+		complete = complete && made != nil
+		if made != nil {
+			if err := print([]map[string]any{made}); err != nil {
+				return err
+			}
+		}
+	}
+	if len(o.tests) > 0 {
+		t := &tests{options: o, schemas: schemas(known), report: report, mocked: map[string]bool{}}
+		passed, err := t.all(cmd.Context())
+		if err != nil {
+			return err
+		}
+		complete = complete && passed
+		diags.Add(t.diags...)
+	}
+	if len(o.policies) > 0 {
+		diags.Add(terminal.Checked{Policies: policies}.Unchecked(diags)...)
 	}
 	if err := out.Flush(); err != nil {
 		return err

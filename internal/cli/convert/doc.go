@@ -2,7 +2,8 @@
 // resources that both make the same decisions.
 //
 // Package family/convert converts the policies. This package finds the resources of kinds, generates sample resources from the
-// policy and the API schemas (sample.go), and evaluates both policies on them (prove.go).
+// policy and the API schemas (sample.go), and evaluates both policies on them (prove.go) and on recorded requests (recorded.go). It writes the policies
+// for the program that is to run them (output.go), and converts tests along (tests.go).
 //
-// Floor 8: imports cli/load, cli/offline, cli/terminal and the floors below.
+// Floor 8: imports cli/impact, cli/load, cli/offline, cli/terminal, cli/testrun and the floors below.
 package convert

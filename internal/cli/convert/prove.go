@@ -30,25 +30,13 @@ type prover struct {
 	samples int
 	seed    int64
 
-	override   *policy.Program              // the further policy for some namespaces; nil for most rules
 	now        time.Time                    // the time of all evaluations
 	existing   []map[string]any             // what the cluster holds: the given resources, and the targets of the rule
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
 }
 
 // oneRule returns a classic policy with only one of its rules. A policy without rules is returned as it is.
-func oneRule(object map[string]any, index int) map[string]any {
-	out := maps.Clone(object)
-	spec, _ := object["spec"].(map[string]any)
-	rules, _ := spec["rules"].([]any)
-	if index >= len(rules) {
-		return out
-	}
-	kept := maps.Clone(spec)
-	kept["rules"] = []any{rules[index]}
-	out["spec"] = kept
-	return out
-}
+func oneRule(object map[string]any, index int) map[string]any { return onlyRules(object, []int{index}) }
 
 func compiled(object map[string]any) (*policy.Program, diag.List) {
 	return compile.One(compile.Object{Value: object})
@@ -63,20 +51,18 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	if diags.HasErrors() {
 		return false, diags.Errors().Err()
 	}
-	cel, diags := compiled(rule.Policy)
-	if diags.HasErrors() {
-		for _, d := range diags.Errors() {
-			fmt.Fprintf(w, "%s: the converted policy is invalid: %s\n", where, d.String())
+	var cel []*policy.Program
+	for _, made := range append([]map[string]any{rule.Policy}, rule.More...) {
+		one, diags := compiled(made)
+		if diags.HasErrors() {
+			for _, d := range diags.Errors() {
+				fmt.Fprintf(w, "%s: the converted policy is invalid: %s\n", where, d.String())
+			}
+			return false, nil
 		}
-		return false, nil
+		cel = append(cel, one)
 	}
-	p.override = nil
-	if rule.Override != nil {
-		if p.override, diags = compiled(rule.Override); diags.HasErrors() {
-			return false, diags.Errors().Err()
-		}
-	}
-	stage, sampler := stageOf(classic), newSampler(p, original, rule.Uncovered, classic, cel)
+	stage, sampler := stageOf(classic), newSampler(p, original, rule, classic, cel)
 	made := sampler.objects(p.samples)
 	if stage == policy.StageMutateExisting {
 		p.existing = append(slices.Clip(p.given), p.targets(sampler, original, made)...)
@@ -89,7 +75,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	}
 	p.existing = append(slices.Clip(p.existing), bindings(roles)...)
 	p.now = offline.Now()
-	t := &attempts{stage: stage, kinds: len(sampler.kinds) + len(sampler.subresources), unasked: unasked(classic, cel), older: map[string]map[string]any{}, tried: map[string]int{}}
+	t := &attempts{stage: stage, kinds: len(sampler.kinds) + len(sampler.subresources), unasked: unasked(classic, cel...), older: map[string]map[string]any{}, tried: map[string]int{}}
 	t.updates = onlyUpdates(classic)
 	t.deletes = slices.ContainsFunc(classic.Rules, func(r *policy.Rule) bool {
 		return slices.ContainsFunc(r.Targets, func(t policy.Target) bool {
@@ -102,14 +88,18 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		return sampler.subresourceAt(i)
 	}
-	t.existing = allowsExisting(classic) && !allowsExisting(cel) && (p.override == nil || !allowsExisting(p.override))
-	for _, r := range append(slices.Clip(classic.Rules), cel.Rules...) {
+	t.existing = allowsExisting(classic) && !slices.ContainsFunc(cel, allowsExisting)
+	rules := slices.Clone(classic.Rules)
+	for _, one := range cel {
+		rules = append(rules, one.Rules...)
+	}
+	for _, r := range rules {
 		if (r.Needs.User || len(roles.Roles)+len(roles.ClusterRoles) > 0) && t.users == nil {
 			t.users = requesters(original)
 		}
 	}
 	admit := func(o map[string]any) (map[string]any, error) {
-		v, err := p.verdict(ctx, classic, &attempt{operation: policy.Create, object: o}, stage)
+		v, err := p.verdict(ctx, []*policy.Program{classic}, &attempt{operation: policy.Create, object: o}, stage)
 		switch {
 		case err != nil || v.violated && (stage != policy.StageVerifyImages || v.made == ""):
 			return nil, err
@@ -128,20 +118,13 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		for j := range all {
 			a := &all[j]
 			a.roles = roles
-			before, err := p.verdict(ctx, classic, a, stage)
+			before, err := p.verdict(ctx, []*policy.Program{classic}, a, stage)
 			if err != nil {
 				return false, err
 			}
 			after, err := p.verdict(ctx, cel, a, stage)
 			if err != nil {
 				return false, err
-			}
-			if p.override != nil {
-				also, err := p.verdict(ctx, p.override, a, stage)
-				if err != nil {
-					return false, err
-				}
-				after = after.or(also)
 			}
 			t.tried[a.what]++
 			if j == 0 && (!before.violated || !t.existing) {
@@ -185,7 +168,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	if applied > 0 && denied == 0 {
 		fmt.Fprintf(w, "%s: warning: no resource is %s, so that the proof says little (add one that is, with --resource)\n", where, did[stage])
 	}
-	if len(t.unasked) > 0 {
+	if len(t.unasked) > 0 && stage != policy.StageDelete {
 		fmt.Fprintf(w, "%s: the CEL policy is not asked about %s, the classic rule is\n", where, strings.Join(t.unasked, " and "))
 	}
 	return different == 0 && len(missing) == 0, nil
@@ -211,12 +194,12 @@ func onlyUpdates(p *policy.Program) bool {
 }
 
 // unasked returns the subresources of Pods that the classic rule evaluates and the policy in CEL does not.
-func unasked(classic, cel *policy.Program) (out []string) {
+func unasked(classic *policy.Program, cel ...*policy.Program) (out []string) {
 	asks := func(p *policy.Program, sub string) bool {
 		return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AsksAboutPods(policy.Update, sub) })
 	}
 	for _, sub := range []string{debug, resize} {
-		if asks(classic, sub) && !asks(cel, sub) {
+		if asks(classic, sub) && !slices.ContainsFunc(cel, func(p *policy.Program) bool { return asks(p, sub) }) {
 			out = append(out, "pods/"+sub)
 		}
 	}
@@ -257,16 +240,6 @@ func (v verdict) same(other verdict) bool {
 	return v.violated == other.violated && v.failed == other.failed && v.made == other.made && (v.denied == other.denied || v.made != "")
 }
 
-// or returns the verdict of two policies about the same request.
-func (v verdict) or(other verdict) verdict {
-	if other.violated && !v.violated {
-		other.applied = true
-		return other
-	}
-	v.applied, v.denied = v.applied || other.applied, v.denied || other.denied
-	return v
-}
-
 func (v verdict) String() string {
 	switch {
 	case v.failed:
@@ -284,17 +257,17 @@ func (v verdict) String() string {
 }
 
 // verdict evaluates a request. The world holds the namespace of the resource and the given resources.
-func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt, stage policy.Stage) (verdict, error) {
+func (p prover) verdict(ctx context.Context, programs []*policy.Program, a *attempt, stage policy.Stage) (verdict, error) {
 	object := a.object
 	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
-	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
+	e := offline.New(programs, fixed.New(fixed.Values{
 		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: world.Images{Image: registry{}.Image}, Signatures: registry{}, Seed: 1,
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)
 	}
-	req, err := e.Request(program, object, policy.Create)
+	req, err := e.Request(programs[0], object, policy.Create)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -338,7 +311,7 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, a *attempt
 			if err != nil {
 				return verdict{}, err
 			}
-			if text := value.JSON(unordered(after)); text != value.JSON(unordered(object)) {
+			if text := value.JSON(value.Unordered(after)); text != value.JSON(value.Unordered(object)) {
 				out.violated, out.made = true, text
 			}
 		}
@@ -363,30 +336,6 @@ func pinned(object map[string]any) string {
 		texts[i] = images[i].Pointer + " " + images[i].Pinned()
 	}
 	return strings.Join(texts, ", ")
-}
-
-// unordered returns v with lists of named objects sorted by name. Converted patches do not move list elements, and a note tells the user
-// about this difference.
-func unordered(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = unordered(e)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = unordered(e)
-		}
-		name := func(e any) string { m, _ := e.(map[string]any); s, _ := m["name"].(string); return s }
-		if !slices.ContainsFunc(out, func(e any) bool { return name(e) == "" }) {
-			slices.SortStableFunc(out, func(a, b any) int { return strings.Compare(name(a), name(b)) })
-		}
-		return out
-	}
-	return v
 }
 
 // generated adds the objects that the work generates, without the labels with which each family identifies its objects.

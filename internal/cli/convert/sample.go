@@ -10,6 +10,7 @@ import (
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/cli/offline"
+	"ephor.invalid/ephor/internal/family/convert"
 	"ephor.invalid/ephor/internal/kinds"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/schema"
@@ -36,16 +37,19 @@ type sampler struct {
 	patches   bool // the policy changes resources, so list elements need distinct names, as in the API
 }
 
-func newSampler(p prover, original map[string]any, without []string, programs ...*policy.Program) *sampler {
+func newSampler(p prover, original map[string]any, rule convert.Rule, first *policy.Program, cel []*policy.Program) *sampler {
 	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}} //nolint:gosec // the same resources each time
 	classic := &value.Fields{}
-	for i, program := range programs {
+	exact := strings.Contains(value.JSON(original["spec"]), `"podSecurity"`) // the classic rule reads the whole Pod
+	for i, program := range append([]*policy.Program{first}, cel...) {
 		s.namespace = program.Namespace
 		for _, r := range program.Rules {
 			switch {
 			case r.Object == nil:
 			case i == 0:
 				classic.Merge(r.Object)
+				s.reads.Merge(r.Object)
+			case exact:
 				s.reads.Merge(r.Object)
 			default:
 				s.reads.Merge(likewise(r.Object, classic, strings.Contains(value.JSON(original), "keys(")))
@@ -58,7 +62,7 @@ func newSampler(p prover, original map[string]any, without []string, programs ..
 			}
 		}
 	}
-	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(without, k.Kind) })
+	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(rule.Uncovered, k.Kind) })
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
 	s.patched(spec["rules"])
@@ -68,6 +72,10 @@ func newSampler(p prover, original map[string]any, without []string, programs ..
 		s.collect(rules)
 	} else {
 		s.collect(spec)
+	}
+	if exact { // the values are in the new policy only
+		converted, _ := rule.Policy["spec"].(map[string]any)
+		s.collectExpressions(converted["validations"])
 	}
 	return s
 }
@@ -235,6 +243,9 @@ func (s *sampler) word(instead string) string {
 // always are the members that every object of the API has that may have them.
 var always = []string{"spec", "template", "jobTemplate", "metadata", "containers"}
 
+// typed are the members whose member `type` the API requires.
+var typed = []string{"seccompProfile", "appArmorProfile"}
+
 // value generates a value of the type with the fields that the policies read, or nil if there is none.
 func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	if depth > 24 {
@@ -265,6 +276,9 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				continue
 			}
 			v := s.value(below, f.Get(name), depth+1)
+			if m, isMap := v.(map[string]any); isMap && m["type"] == nil && slices.Contains(typed, name) {
+				m["type"] = s.word("Localhost")
+			}
 			if _, list := v.([]any); list && depth == 0 && (name == "spec" || name == "status") { // of a kind without a definition
 				v = map[string]any{}
 			}

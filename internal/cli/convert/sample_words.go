@@ -80,3 +80,15 @@ func (s *sampler) addWord(w string) {
 func instance(pattern, fill string) string {
 	return strings.NewReplacer("*", fill, "?", "q").Replace(pattern)
 }
+
+// collectExpressions collects the words in the expressions of a policy in CEL.
+func (s *sampler) collectExpressions(validations any) {
+	all, _ := validations.([]any)
+	for _, v := range all {
+		one, _ := v.(map[string]any)
+		expression, _ := one["expression"].(string)
+		for _, m := range quoted().FindAllStringSubmatch(expression, -1) {
+			s.addWord(m[1])
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (o *options) writeStatic(cmd *cobra.Command) error {
 		}
 	}
 	var passed load.PassedBy
-	diags = passed.Templates(diags)
+	diags = passed.Files(diags)
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		switch {
@@ -116,7 +116,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 		} else if len(bindings) > 0 {
 			original = whole[0]
 		}
-		return nil, w.compare(ctx, label(object), object.Value, original, nil, static.Objects)
+		return nil, w.compare(ctx, label(object), object.Value, original, convert.Rule{}, static.Objects)
 	}
 	rules, diags := convert.Policy(object.Value, schemas(w.prover.known))
 	for i, rule := range rules {
@@ -130,10 +130,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 			w.complete = false
 			continue
 		}
-		made := []map[string]any{rule.Policy}
-		if rule.Override != nil {
-			made = append(made, rule.Override)
-		}
+		made := append([]map[string]any{rule.Policy}, rule.More...)
 		var static vapgen.Static
 		for _, m := range made {
 			one := vapgen.StaticOf(m, nil)
@@ -149,7 +146,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 		if mistakes.HasErrors() {
 			return mistakes, nil
 		}
-		if err := w.compare(ctx, where, whole, program, rule.Uncovered, static.Objects); err != nil {
+		if err := w.compare(ctx, where, whole, program, rule, static.Objects); err != nil {
 			return nil, err
 		}
 	}
@@ -218,14 +215,21 @@ func (w *staticWriter) write() error {
 	return os.WriteFile(filepath.Join(w.dir, "admission.yaml"), []byte(vapgen.StaticConfiguration(w.dir)), 0o600)
 }
 
-// compare evaluates a policy, and the policies of the API server in its place, on sample requests, and reports the differences.
-func (w *staticWriter) compare(ctx context.Context, where string, original map[string]any, program *policy.Program, without []string, objects []map[string]any) error {
+// compare evaluates a policy, and the policies of the API server in its place, on sample requests, and reports the differences. rule is the conversion
+// of a classic rule.
+func (w *staticWriter) compare(ctx context.Context, where string, original map[string]any, program *policy.Program, rule convert.Rule, objects []map[string]any) error {
 	static, err := staticPrograms(objects)
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	p, stage := w.prover, stageOf(program)
-	sampler := newSampler(p, original, without, append([]*policy.Program{program}, static...)...)
+	reading := static
+	if rule.Policy != nil { // the fields of Pod Security are in the converted policy only
+		if one, mistakes := compiled(rule.Policy); !mistakes.HasErrors() {
+			reading = append(slices.Clip(static), one)
+		}
+	}
+	sampler := newSampler(p, original, rule, program, reading)
 	if len(sampler.kinds) == 0 {
 		sampler.kinds = kindsOf(p.known, program)
 	}
@@ -244,6 +248,10 @@ func (w *staticWriter) compare(ctx context.Context, where string, original map[s
 		t.users = requesters(original)
 	}
 	admit := func(o map[string]any) (map[string]any, error) { return o, nil }
+	existing := allowsExisting(program)
+	if existing {
+		fmt.Fprintf(w.report, "%s: the API server also refuses updates of objects that violated it before; Ephor admits them\n", where)
+	}
 	matched, different := 0, 0
 	for i, o := range given {
 		all, err := t.of(i, o, admit)
@@ -252,18 +260,23 @@ func (w *staticWriter) compare(ctx context.Context, where string, original map[s
 		}
 		for j := range all {
 			a := &all[j]
-			t.tried[a.what]++
-			before, err := p.verdict(ctx, program, a, stage)
-			if err != nil {
-				return err
-			}
-			var after verdict
-			for _, s := range static {
-				also, err := p.verdict(ctx, s, a, stage)
+			if existing && a.old != nil {
+				old, err := p.verdict(ctx, []*policy.Program{program}, &attempt{operation: policy.Create, subresource: a.subresource, parent: a.parent, object: a.old}, stage)
 				if err != nil {
 					return err
 				}
-				after = after.or(also)
+				if old.violated {
+					continue
+				}
+			}
+			t.tried[a.what]++
+			before, err := p.verdict(ctx, []*policy.Program{program}, a, stage)
+			if err != nil {
+				return err
+			}
+			after, err := p.verdict(ctx, static, a, stage)
+			if err != nil {
+				return err
 			}
 			if j == 0 && !before.violated {
 				t.older[fmt.Sprint(o["kind"])] = o

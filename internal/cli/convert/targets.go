@@ -105,8 +105,8 @@ func (v *verdict) changed(answers []offline.Answer) {
 				switch {
 				case t.Status == policy.StatusError || t.Status == policy.StatusFail:
 					texts = append(texts, identity(t.Before)+": error")
-				case t.After != nil && value.JSON(unordered(t.After)) != value.JSON(unordered(t.Before)):
-					texts = append(texts, identity(t.Before)+": "+value.JSON(unordered(t.After)))
+				case t.After != nil && value.JSON(value.Unordered(t.After)) != value.JSON(value.Unordered(t.Before)):
+					texts = append(texts, identity(t.Before)+": "+value.JSON(value.Unordered(t.After)))
 				}
 			}
 		}

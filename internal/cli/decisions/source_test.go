@@ -63,7 +63,7 @@ func TestStore(t *testing.T) {
 	if err != nil || !strings.Contains(out, "team-1/Pod/web") || !strings.Contains(out, "and 1008 more") {
 		t.Errorf("%s, %v", out, err)
 	}
-	out, err = run(t, NewWhy(), "uid-7", "-f", "sqlite:"+path)
+	out, err = run(t, NewWhy(nil), "uid-7", "-f", "sqlite:"+path)
 	if err != nil || !strings.Contains(out, "message: no team") || !strings.Contains(out, "team-1/Pod/web by jane") {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -131,7 +131,7 @@ func TestServer(t *testing.T) {
 	if want := "kind=Pod&limit=500&namespace=a&namespace=b&policy=p%2A&user=jane&verdict=refused"; len(asked) != 2 || asked[0] != want || asked[1] != "after=2&"+want {
 		t.Errorf("%q", asked)
 	}
-	out, err = run(t, NewWhy(), append([]string{"uid-1"}, flags...)...)
+	out, err = run(t, NewWhy(nil), append([]string{"uid-1"}, flags...)...)
 	if err != nil || !strings.Contains(asked[2], "uid=uid-1") {
 		t.Errorf("%s, %v", out, err)
 	}

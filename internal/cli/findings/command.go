@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ type options struct {
 	version  string // the version of this program, for SARIF
 	git      source.Git
 	server   load.ServerFlag
+	live     live
 }
 
 // New returns the command `ephor lint`. version is the version of this program.
@@ -62,6 +64,7 @@ func New(version string) *cobra.Command {
 	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a directory. Without this flag the rest of a URL is the branch (default main)")
 	f.StringVar(&o.git.Username, "username", "", "user name for git repositories")
 	o.server.AddFlag(f, "the newest")
+	o.live.addFlags(f)
 	f.StringVar(&o.git.Password, "password", "", "password or token for git repositories")
 	return cmd
 }
@@ -74,6 +77,9 @@ func (o *options) run(cmd *cobra.Command) error {
 		return fmt.Errorf("invalid output format %q, expected json or sarif", o.format)
 	}
 	server, err := o.server.Version(nil)
+	if err == nil {
+		err = o.live.open()
+	}
 	if err != nil {
 		return err
 	}
@@ -91,7 +97,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	var findings []lint.Finding
 	policies, beside := 0, 0 // beside are exceptions and bindings
 	var companions compile.Companions
-	var given []compile.Object
+	var given, exceptions []compile.Object
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		switch {
@@ -101,7 +107,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds, Permitted: family.Permissions{Server: server}})...)
 		case compile.OwnsException(apiVersion, object.Kind()):
 			beside++
-			findings = append(findings, lint.Exception(compile.Object{Value: object.Value, Pos: object.Pos})...)
+			exceptions = append(exceptions, compile.Object{Value: object.Value, Pos: object.Pos})
 		case compile.CompanionOf(apiVersion, object.Kind()) != nil:
 			beside++
 			diags.Add(companions.Add(compile.Object{Value: object.Value, Pos: object.Pos})...)
@@ -109,6 +115,11 @@ func (o *options) run(cmd *cobra.Command) error {
 			diags.Add(passed.Other(nil, object)...)
 		}
 	}
+	wide, err := o.exceptions(cmd.Context(), exceptions, given)
+	if err != nil {
+		return err
+	}
+	findings = append(findings, wide...)
 	var ids []policy.ID
 	for _, o := range given {
 		ids = append(ids, compile.IDOf(o))
@@ -148,6 +159,26 @@ func (o *options) run(cmd *cobra.Command) error {
 		return terminal.End(cmd, 1)
 	}
 	return nil
+}
+
+// exceptions returns the findings about exceptions.
+func (o *options) exceptions(ctx context.Context, exceptions, policies []compile.Object) (out []lint.Finding, err error) {
+	var programs []*policy.Program
+	if o.live.on {
+		for _, p := range policies {
+			if program, diags := compile.One(p); !diags.HasErrors() {
+				programs = append(programs, program)
+			}
+		}
+	}
+	for _, x := range exceptions {
+		found := lint.Exception(x)
+		if err := o.live.exception(ctx, x, programs, found); err != nil {
+			return nil, fmt.Errorf("count the objects of an exception: %w", err)
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 // kinds returns the kinds of Kubernetes and of the given definitions.

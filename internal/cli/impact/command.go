@@ -86,7 +86,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.Var(terminal.Paths(&o.current), "current", "policies in force to compare with: files or directories; with --cluster by default the policies with the same names in the cluster")
 	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories; with --cluster those in the cluster apply, too (repeat it, or separate by commas)")
 	f.Var(terminal.Paths(&o.requests), "requests", "recorded AdmissionReviews: files with a sequence of JSON documents, or YAML; - for standard input (repeat it, or separate by commas)")
-	f.Var(terminal.Paths(&o.auditLogs), "audit-log", "audit logs of the API server, at level RequestResponse; - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.auditLogs), "audit-log", auditUsage)
 	f.Var(terminal.Paths(&o.decisions), "decisions", "records of the admission controller that include the requests (flags --decisions and --decisionsRequests): files of JSON lines, - for standard input, or stores: "+store.ReadForms()+" (repeat it, or separate by commas)")
 	o.server.AddFlags(f)
 	f.Var(&o.since, "since", "only recorded decisions and audit log events within this time before now, such as 7d or 24h; by default all")

@@ -27,8 +27,16 @@ func (o *Recorded) AddFlags(f *pflag.FlagSet) {
 	f.Var(&o.since, "since", "only recorded decisions within this time before now, such as 7d or 24h; by default all")
 }
 
-// Given reports whether the user gave decisions.
-func (o *Recorded) Given() bool { return len(o.decisions) > 0 || o.server.Address != "" }
+// AddAuditFlag adds the flag with this name that selects audit logs.
+func (o *Recorded) AddAuditFlag(f *pflag.FlagSet, name string) {
+	f.Var(terminal.Paths(&o.auditLogs), name, auditUsage)
+}
+
+// auditUsage describes the flag of audit logs.
+const auditUsage = "audit logs of the API server, at level RequestResponse; - for standard input (repeat it, or separate by commas)"
+
+// Given reports whether the user gave decisions, or audit logs.
+func (o *Recorded) Given() bool { return o.recorded() }
 
 // Check reports invalid combinations of flags.
 func (o *Recorded) Check() error {
@@ -53,6 +61,24 @@ func (o *Recorded) Since(now time.Time) time.Time { return o.since.Before(now) }
 // Records returns the requests of the decisions, each request once.
 func (o *Recorded) Records(ctx context.Context, stdin io.Reader) iter.Seq[impact.Record] {
 	return o.records(ctx, stdin)
+}
+
+// Compare evaluates the records with two sets of policies, and passes each result to add. Rules look things up in the cluster if live is set, with the
+// exceptions in it; otherwise only what is recorded is known.
+func (o *Recorded) Compare(ctx context.Context, live bool, stdin io.Reader, before, after []*policy.Program, add func(*impact.Evaluated)) error {
+	var given impact.Options
+	var exceptions []*policy.Exception
+	if live {
+		at, err := o.open()
+		if err != nil {
+			return err
+		}
+		at.attach(&given)
+		exceptions, _ = at.exceptions(ctx) // what cannot be read exempts nothing, in either set
+	} else if err := o.offline(&given, &impact.Facts{}); err != nil {
+		return err
+	}
+	return impact.Each(ctx, o.records(ctx, stdin), impact.NewReplica(catalog.Join(after, exceptions), given), impact.NewReplica(catalog.Join(before, exceptions), given), add)
 }
 
 // Evaluate evaluates the records with a policy and its exceptions in a cluster, in which rules look things up, and passes each result

@@ -88,12 +88,19 @@ func ForTest(families *compile.Registry, paths []string, targets bool, server ku
 // InForce does what PoliciesFrom does, for policies as the controllers of a cluster evaluate them: a namespaced policy applies only to its
 // namespace.
 func InForce(families *compile.Registry, paths []string, o source.Options) PolicySet {
-	return policiesFor(families, paths, o, family.Options{Types: knownTypes})
+	return policiesFor(families, paths, o, inForce)
 }
+
+// inForce are the options with which the controllers of a cluster compile policies.
+var inForce = family.Options{Types: knownTypes}
 
 func policiesFor(families *compile.Registry, paths []string, o source.Options, types family.Options) PolicySet {
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
+	return policiesOf(families, objects, diags, types)
+}
+
+func policiesOf(families *compile.Registry, objects []source.Object, diags diag.List, types family.Options) PolicySet {
 	set := PolicySet{objects: map[*policy.Program]compile.Object{}}
 	set.Diags = set.Passed.Files(diags)
 	companions := compile.Companions{Registry: families}

@@ -3,6 +3,7 @@ package manifests
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,9 @@ func writeCreated(cmd *cobra.Command, file string, o fields) error {
 	}
 	if file == "" {
 		_, err = cmd.OutOrStdout().Write(b)
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(file, b, 0o644)

@@ -19,8 +19,8 @@ import (
 	"ephor.invalid/ephor/internal/compliance"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/report"
 	"ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/status"
 )
 
 // exceptionOptions are the flags of the commands about exceptions.
@@ -100,35 +100,9 @@ func exceptionCommand(use, short, long string, args cobra.PositionalArgs, run fu
 
 // exceptionUse is an exception with what the reports say of it.
 type exceptionUse struct {
-	Namespace string   `json:"namespace,omitempty"`
-	Name      string   `json:"name"`
-	Group     string   `json:"group"`
-	Policies  []string `json:"policies"`
-	Reason    string   `json:"reason,omitempty"`
-	Owner     string   `json:"owner,omitempty"`
-	Ends      string   `json:"ends,omitempty"`
-	State     string   `json:"state"`
-	Mistake   string   `json:"mistake,omitempty"`
-	// Objects is the number of reported objects that the exception exempts. Needed and Unneeded are those for which a scan evaluated the
-	// rules without exceptions, too.
-	Objects  int `json:"objects"`
-	Needed   int `json:"needed"`
-	Unneeded int `json:"unneeded"`
-
+	*status.ExceptionSummary
 	exception *policy.Exception
 	results   []compliance.Result
-}
-
-// The states of an exception.
-const (
-	inForce  = "in force"
-	endsSoon = "ends soon"
-	ended    = "ended"
-	mistaken = "mistake"
-)
-
-func (u *exceptionUse) key() string {
-	return policy.ExceptionID{Namespace: u.Namespace, Name: u.Name}.Key()
 }
 
 // read reads exceptions and reports, and returns the exceptions in the order of their ends.
@@ -136,7 +110,7 @@ func (o *exceptionOptions) read(ctx context.Context, stdin io.Reader) (out []*ex
 	var results []compliance.Result
 	add := func(r compliance.Report) {
 		for _, x := range r.Results {
-			if x.Properties[report.ExceptionsProperty] != "" {
+			if len(x.Exceptions()) > 0 {
 				results = append(results, x)
 			}
 		}
@@ -167,73 +141,21 @@ func (o *exceptionOptions) read(ctx context.Context, stdin io.Reader) (out []*ex
 		diags.Add(found...)
 	}
 	for _, u := range out {
-		u.count(results)
-	}
-	slices.SortStableFunc(out, func(a, b *exceptionUse) int {
-		if (a.Ends == "") != (b.Ends == "") { // those without an end are the last
-			return len(b.Ends) - len(a.Ends)
+		exempt := compliance.Exempt{Name: u.Name, From: u.exception.From, Keep: true}
+		for _, r := range results {
+			exempt.Add(r)
 		}
-		return cmp.Or(cmp.Compare(a.Ends, b.Ends), cmp.Compare(a.key(), b.key()), cmp.Compare(a.Group, b.Group))
-	})
+		u.results = exempt.Results
+		u.Objects, u.Needed, u.Unneeded = exempt.Count()
+	}
+	slices.SortStableFunc(out, func(a, b *exceptionUse) int { return status.CompareEnds(a.ExceptionSummary, b.ExceptionSummary) })
 	return out, diags, nil
 }
 
 // useOf returns an exception without what reports say.
 func (o *exceptionOptions) useOf(object source.Object) *exceptionUse {
-	e, diags := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
-	u := &exceptionUse{Namespace: e.Namespace, Name: e.Name, Group: e.ID().Group, Reason: e.Reason, Owner: e.Owner, State: inForce, exception: e}
-	for _, r := range e.Rules {
-		if !slices.Contains(u.Policies, r.Policy) {
-			u.Policies = append(u.Policies, r.Policy)
-		}
-	}
-	now := o.now()
-	if !e.Expires.IsZero() {
-		u.Ends = e.Expires.UTC().Format(time.RFC3339)
-	}
-	switch errs := diags.Errors(); {
-	case len(errs) > 0:
-		u.State, u.Mistake = mistaken, errs[0].String()
-	case e.Expired(now):
-		u.State = ended
-	case !e.Expires.IsZero() && e.Expires.Sub(now) <= o.within:
-		u.State = endsSoon
-	}
-	return u
-}
-
-// count counts the objects of the results that the exception exempts. Reports name exceptions without their namespaces, so an exception of
-// the same name from the same policy counts them, too.
-func (u *exceptionUse) count(results []compliance.Result) {
-	objects := map[compliance.Resource]string{}
-	for _, r := range results {
-		if !slices.Contains(strings.Split(r.Properties[report.ExceptionsProperty], ","), u.Name) || !u.names(r.Policy) {
-			continue
-		}
-		u.results = append(u.results, r)
-		without := r.Properties[policy.PropertyWithoutException]
-		if known := objects[r.Resource]; known == "" || without != "" && without != string(compliance.Pass) {
-			objects[r.Resource] = cmp.Or(without, known)
-		}
-	}
-	u.Objects = len(objects)
-	for _, without := range objects {
-		switch without {
-		case "":
-		case string(compliance.Pass), string(compliance.Skip):
-			u.Unneeded++
-		default:
-			u.Needed++
-		}
-	}
-}
-
-// names reports whether the exception is for the policy.
-func (u *exceptionUse) names(policyName string) bool {
-	_, bare, _ := strings.Cut(policyName, "/")
-	return slices.ContainsFunc(u.exception.Rules, func(r policy.ExceptionRules) bool {
-		return r.Policy == policyName || r.AnyNamespace && r.Policy == bare
-	})
+	summary, e := status.Summarize(compile.Object{Value: object.Value, Pos: object.Pos}, o.within, o.now())
+	return &exceptionUse{ExceptionSummary: summary, exception: e}
 }
 
 func (o *exceptionOptions) write(w io.Writer, uses []*exceptionUse) error {
@@ -243,15 +165,23 @@ func (o *exceptionOptions) write(w io.Writer, uses []*exceptionUse) error {
 		}
 		return terminal.WriteJSON(w, uses)
 	}
-	rows := [][]string{{"EXCEPTION", "POLICIES", "OWNER", "ENDS", "STATE", "OBJECTS", "NEEDED"}}
+	rows := [][]string{{"EXCEPTION", "POLICIES", "OWNER", "ENDS", "STATE", "OBJECTS", "NEEDED", "LAST USE", "PER DAY"}}
 	for _, u := range uses {
 		needed := "-"
 		if u.Needed+u.Unneeded > 0 {
 			needed = strconv.Itoa(u.Needed)
 		}
-		rows = append(rows, []string{u.key(), strings.Join(u.Policies, ","), cmp.Or(u.Owner, "-"), cmp.Or(u.Ends, "never"), u.State, strconv.Itoa(u.Objects), needed})
+		rows = append(rows, []string{u.Key(), strings.Join(u.Policies, ","), cmp.Or(u.Owner, "-"), cmp.Or(u.Ends, "never"), u.State, strconv.Itoa(u.Objects), needed, cmp.Or(u.Last, "-"), u.perDay()})
 	}
 	return columns(w, rows)
+}
+
+// perDay returns the mean number of uses per day as text.
+func (u *exceptionUse) perDay() string {
+	if u.PerDay == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*u.PerDay, 'f', 1, 64)
 }
 
 func listExceptions(cmd *cobra.Command, o *exceptionOptions, _ []string, uses []*exceptionUse) (int, error) {
@@ -259,7 +189,7 @@ func listExceptions(cmd *cobra.Command, o *exceptionOptions, _ []string, uses []
 }
 
 func showException(cmd *cobra.Command, o *exceptionOptions, args []string, uses []*exceptionUse) (int, error) {
-	uses = slices.DeleteFunc(uses, func(u *exceptionUse) bool { return u.key() != args[0] && u.Name != args[0] })
+	uses = slices.DeleteFunc(uses, func(u *exceptionUse) bool { return u.Key() != args[0] && u.Name != args[0] })
 	if len(uses) == 0 {
 		return 0, fmt.Errorf("there is no exception %s", args[0])
 	}
@@ -271,7 +201,7 @@ func showException(cmd *cobra.Command, o *exceptionOptions, args []string, uses 
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		rows := [][]string{{"Exception:", u.key() + " (" + u.Group + ")"}, {"State:", u.State}}
+		rows := [][]string{{"Exception:", u.Key() + " (" + u.Group + ")"}, {"State:", u.State}}
 		for _, x := range [][2]string{{"Mistake:", u.Mistake}, {"Reason:", u.Reason}, {"Owner:", u.Owner}, {"Ends:", cmp.Or(u.Ends, "never")}} {
 			if x[1] != "" {
 				rows = append(rows, x[:])
@@ -279,6 +209,12 @@ func showException(cmd *cobra.Command, o *exceptionOptions, args []string, uses 
 		}
 		for _, r := range u.exception.Rules {
 			rows = append(rows, []string{"Exempts from:", strings.TrimSpace(r.Kind + " " + r.Policy + ": " + strings.Join(r.Names, ", "))})
+		}
+		if u.Last != "" {
+			rows = append(rows, []string{"Used:", u.Last + ", " + u.perDay() + " requests per day"})
+			for _, r := range u.Rules {
+				rows = append(rows, []string{"", r})
+			}
 		}
 		rows = append(rows, []string{"Objects:", strconv.Itoa(u.Objects)})
 		for _, r := range u.results {
@@ -293,12 +229,12 @@ func showException(cmd *cobra.Command, o *exceptionOptions, args []string, uses 
 
 func staleExceptions(cmd *cobra.Command, o *exceptionOptions, _ []string, uses []*exceptionUse) (int, error) {
 	return 0, o.write(cmd.OutOrStdout(), slices.DeleteFunc(uses, func(u *exceptionUse) bool {
-		return u.Objects > 0 && (u.Needed > 0 || u.Unneeded < u.Objects)
+		return !u.Stale(o.now())
 	}))
 }
 
 func checkExceptions(cmd *cobra.Command, o *exceptionOptions, _ []string, uses []*exceptionUse) (int, error) {
-	uses = slices.DeleteFunc(uses, func(u *exceptionUse) bool { return u.State == inForce })
+	uses = slices.DeleteFunc(uses, func(u *exceptionUse) bool { return u.State == status.ExceptionInForce })
 	if err := o.write(cmd.OutOrStdout(), uses); err != nil || len(uses) == 0 {
 		return 0, err
 	}

@@ -28,12 +28,13 @@ type rolloutOptions struct {
 	limit      int
 	format     string
 	audit      auditFirst
+	replace    replacement
 }
 
 func NewRollout() *cobra.Command {
 	o := &rolloutOptions{}
 	cmd := &cobra.Command{
-		Use:   "rollout POLICY | rollout --audit-first",
+		Use:   "rollout POLICY | rollout --audit-first | rollout --replace OLD=FILE",
 		Short: "Show whether a policy can be enforced, and which resources it would refuse",
 		Long: "Rollout reads the reports about a policy and answers the questions before a switch from Audit to Enforce: which resources\n" +
 			"would be refused, in which namespaces, who owns them, and for each namespace whether the switch is safe. It compares with\n" +
@@ -45,18 +46,25 @@ func NewRollout() *cobra.Command {
 			"read. What is unknown is listed, with the input that would answer it.\n\n" +
 			"With --audit-first all policies of the kinds ClusterPolicy, Policy, CleanupPolicy and ClusterCleanupPolicy that the cluster stores\n" +
 			"report first, and deny and change nothing, until --as-written releases them one by one. The list is in the ConfigMap of the\n" +
-			"installation, so it can be written before Ephor replaces Kyverno.",
+			"installation, so it can be written before Ephor replaces Kyverno.\n\n" +
+			"With --replace OLD=FILE the policies in FILE, such as those that `ephor convert` writes, run in Audit beside the policy OLD. The same\n" +
+			"command then shows where the results in reports, and for recorded requests, differ. When some days passed without a difference, --swap\n" +
+			"lets the new policies do what they say, waits until they are ready, and deletes OLD.",
 		Example: "  ephor rollout require-team --owner-label team\n" +
 			"  ephor rollout require-team -n shop,lab -o json\n" +
 			"  ephor rollout require-team --decisions decisions.jsonl --since 24h --owner-label team\n" +
 			"  ephor rollout require-team --server https://127.0.0.1:8443 --certificate-authority ca.crt --since 7d\n" +
 			"  ephor rollout require-team --metrics-url http://localhost:9090 --min-age 168h\n" +
 			"  ephor rollout --audit-first --dry-run\n" +
-			"  ephor rollout require-team --as-written",
-		Args: o.audit.args,
+			"  ephor rollout require-team --as-written\n" +
+			"  ephor rollout --replace require-team=require-team-cel.yaml --days 7",
+		Args: o.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.policy = args[0]
+			}
+			if o.replace.pair != "" {
+				return o.replace.run(cmd, o)
 			}
 			if o.audit.given() {
 				return o.audit.run(cmd, &o.from, o.policy)
@@ -73,12 +81,32 @@ func NewRollout() *cobra.Command {
 	f.StringVar(&o.prometheus.tokenFile, "metrics-token-file", "", "file with a bearer token for the Prometheus server")
 	o.decisions.AddFlags(f)
 	o.audit.addFlags(cmd)
+	o.replace.addFlags(cmd)
 	f.DurationVar(&o.window, "metrics-window", 24*time.Hour, "period before now in which requests are counted")
 	f.DurationVar(&o.minAge, "min-age", 0, "minimum time that the policy must have been in the cluster, such as 168h; by default the week that the guide recommends is only advice")
 	f.IntVar(&o.limit, "limit", 1000, "maximum number of listed resources that would be refused")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
 	terminal.Choices(cmd, "output", "table", "json")
 	return cmd
+}
+
+// args checks which arguments a form of the command has.
+func (o *rolloutOptions) args(cmd *cobra.Command, args []string) error {
+	if o.replace.pair == "" {
+		if o.replace.swap {
+			return errors.New("--swap belongs to --replace")
+		}
+		return o.audit.args(cmd, args)
+	}
+	switch {
+	case o.audit.given():
+		return errors.New("--replace excludes --audit-first and --as-written")
+	case len(o.from.files) > 0:
+		return errors.New("--replace is about a cluster: leave --file out")
+	case len(args) > 0:
+		return errors.New("--replace names the policy: leave the argument out")
+	}
+	return nil
 }
 
 func (o *rolloutOptions) run(cmd *cobra.Command) error {

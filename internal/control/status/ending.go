@@ -46,15 +46,17 @@ func ExceptionsEnding(c *catalog.Catalog, pending func() []*policy.Exception, ev
 			})
 		}
 		for _, e := range pending() {
-			if key := (end{uid: "pending " + e.UID}); !noted[key] && hasApproval(e.Object) {
-				events.Record(event.Event{
-					Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController,
-					Note: "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again",
-				})
-				ending[key] = true
-			} else if noted[key] {
-				ending[key] = true
+			key := end{uid: "pending " + e.UID}
+			if ending[key] = true; noted[key] {
+				continue
 			}
+			note := "the exception has no effect until a user who may approve policyexceptions in its namespace approves it"
+			if hasApproval(e.Object) {
+				note = "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again"
+			}
+			events.Record(event.Event{
+				Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController, Note: note,
+			})
 		}
 		noted = ending
 		return time.Minute, nil

@@ -54,4 +54,5 @@ export const trend = (parameters, signal) => ask("trend", parameters, signal);
 export const results = (parameters, signal) => ask("results", parameters, signal);
 export const decisions = (parameters, signal) => ask("decisions", parameters, signal);
 export const policies = (parameters, signal) => ask("policies", parameters, signal);
+export const exceptions = (signal) => ask("exceptions", [], signal);
 export const impact = (body, signal) => ask("impact", [], signal, body);

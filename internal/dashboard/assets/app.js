@@ -4,13 +4,14 @@ import * as api from "./api.js";
 import { $, el, show } from "./dom.js";
 import * as filters from "./filter.js";
 import * as decisions from "./decisions.js";
+import * as exceptions from "./exceptions.js";
 import * as impact from "./impact.js";
 import * as reports from "./reports.js";
 
 const every = 30_000; // milliseconds between updates of a page that is looked at
 const soon = 2_000; // while the server is not ready
 
-const pages = { reports, decisions, impact };
+const pages = { reports, decisions, exceptions, impact };
 
 let name = filters.page();
 let state = null;
@@ -38,8 +39,9 @@ function ready() {
   $("content").hidden = false;
   $("refresh").hidden = false;
   $("sign-out").hidden = !api.hasToken();
-  $("pages").hidden = !state.decisions && !state.impact;
+  $("pages").hidden = !state.decisions && !state.exceptions && !state.impact;
   $("to-decisions").parentNode.hidden = !state.decisions;
+  $("to-exceptions").parentNode.hidden = !state.exceptions;
   $("to-impact").parentNode.hidden = !state.impact;
   show($("notices"), pages[name].notices(state).map((text) => el("p", { class: "notice" }, text)));
 }

@@ -96,3 +96,24 @@ export function trendTable(samples) {
     el("th", { scope: "row" }, day(s.time)), el("td", {}, compliance(s) === null ? "–" : `${compliance(s)} %`),
     ["pass", "fail", "warn", "error", "skip"].map((status) => el("td", {}, s[status].toLocaleString()))))));
 }
+
+// timeline draws moments {name, at, style} on a line around now. The table beside it has the same dates.
+export function timeline(moments, now) {
+  const start = Math.min(now, ...moments.map((m) => m.at));
+  const end = Math.max(now, start + 1000, ...moments.map((m) => m.at));
+  const x = (at) => frame.left + ((at - start) / (end - start)) * (width - frame.left - frame.right);
+  const base = height - frame.bottom;
+  const node = svg("svg", { class: "chart timeline", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${moments.length} ends, from ${day(start)} to ${day(end)}` });
+  node.append(svg("line", { class: "grid", x1: frame.left, x2: width - frame.right, y1: base, y2: base }));
+  node.append(svg("line", { class: "line line-pass", x1: x(now), x2: x(now), y1: frame.top, y2: base }));
+  node.append(svg("text", { class: "axis", x: frame.left, y: height - 5 }, day(start)));
+  node.append(svg("text", { class: "axis", x: width - frame.right, y: height - 5, "text-anchor": "end" }, day(end)));
+  const heights = new Map(); // moments that lie on each other are stacked
+  for (const m of moments) {
+    const column = Math.round(x(m.at) / 9);
+    const n = heights.get(column) ?? 0;
+    heights.set(column, n + 1);
+    node.append(svg("circle", { class: `fill-${m.style}`, cx: x(m.at).toFixed(1), cy: Math.max(base - 6 - 9 * n, frame.top).toFixed(1), r: 4 }, svg("title", {}, `${m.name} ends at ${day(m.at)}`)));
+  }
+  return el("figure", {}, el("figcaption", {}, el("span", { class: "chart-title" }, "The ends of exceptions; the line is now")), node);
+}

@@ -11,7 +11,7 @@ export const outside = "(cluster)";
 // page is the page that the address names; the first one without a name.
 export function page() {
   const name = new URLSearchParams(location.hash.slice(1)).get("page");
-  return name === "decisions" || name === "impact" ? name : "reports";
+  return ["decisions", "exceptions", "impact"].includes(name) ? name : "reports";
 }
 
 const names = ["namespace", "policy", "severity", "resource"];

@@ -10,3 +10,11 @@ const AllowExistingAnnotation = names.Domain + "allow-existing-violations"
 func AllowsExisting(annotations map[string]string) bool {
 	return annotations[AllowExistingAnnotation] == "true"
 }
+
+// ReplaceExistingAnnotation on a GeneratingPolicy, with the value true, lets it replace objects with the names of its own that it did not create, as
+// classic rules with synchronize do.
+const ReplaceExistingAnnotation = names.Domain + "replace-existing"
+
+// OnPolicyUpdateAnnotation on a MutatingPolicy for existing resources, with the value false, limits it to requests: it is not executed for all existing
+// triggers when it is created or changed, as classic rules without mutateExistingOnPolicyUpdate.
+const OnPolicyUpdateAnnotation = names.Domain + "on-policy-update"

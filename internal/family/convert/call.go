@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ephor.invalid/ephor/internal/jmespath"
 )
@@ -79,6 +80,33 @@ func (s *search) function(name string, a []term) (term, bool) {
 	switch {
 	case name == "contains" && n == 2:
 		return s.contains(a[0], a[1])
+	case name == "items" && n == 3 && isLiteral(a[1].text) && isLiteral(a[2].text):
+		x := s.variable()
+		if a[0].shape == listShape {
+			one := "{" + a[1].text + ": dyn(" + x + "), " + a[2].text + ": dyn(" + a[0].within(bindsMember) + "[" + x + "])}"
+			return term{expr: member("lists.range(size(" + a[0].text + ")).map(" + x + ", " + one + ")"), shape: listShape}, true
+		}
+		one := member("{" + a[1].text + ": dyn(" + x + "), " + a[2].text + ": dyn(" + a[0].within(bindsMember) + "[" + x + "])}")
+		return term{expr: a[0].macro("map", x, one), shape: listShape, strict: a[0].macro("map", x, one)}, true
+	case name == "object_from_lists" && n == 2:
+		i, x := s.variable(), s.variable()
+		return term{expr: member(a[0].within(bindsMember) + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + i + " < size(" + a[1].text + ") ? dyn(" + a[1].within(bindsMember) + "[" + i + "]) : dyn(null)})"), shape: mapShape}, true
+	case name == "merge" && n == 2:
+		i, x, y := s.variable(), s.variable(), s.variable()
+		first, second := a[0].within(bindsMember), a[1].within(bindsMember)
+		keys := "(" + first + ".map(" + y + ", " + y + ") + " + second + ".filter(" + y + ", !(" + y + " in " + first + ")))"
+		return term{expr: member(keys + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + x + " in " + second + " ? dyn(" + second + "[" + x + "]) : dyn(" + first + "[" + x + "])})"), shape: mapShape}, true
+	case name == "to_boolean" && n == 1:
+		return term{expr: comparison("string(" + a[0].text + ").lowerAscii() == 'true'"), shape: boolShape}, true
+	case name == "type" && n == 1:
+		v := a[0].value().text
+		names := expr{"type(" + v + ") == string ? 'string' : type(" + v + ") == bool ? 'boolean' : type(" + v + ") == list ? 'array' : type(" + v + ") == map ? 'object' : 'number'", bindsTernary}
+		if there := a[0].there(); there != yes {
+			names.text = there.within(bindsOr) + " ? (" + names.text + ") : 'null'"
+		}
+		return term{expr: names, shape: textShape}, true
+	case name == "semver_compare" && n == 2 && isLiteral(a[1].text):
+		return s.versions(a[0], literalOf(a[1].text))
 	case name == "keys" && n == 1:
 		x := s.variable()
 		return term{expr: a[0].macro("map", x, member(x)), shape: listShape, strict: a[0].macro("map", x, member(x)), elements: textShape}, true
@@ -269,6 +297,32 @@ func (s *search) byExpression(name string, t *jmespath.Tree, current *term) (ter
 	}
 	out := member(strict.macro("sortBy", x, one.value()).text + at)
 	return term{expr: out, root: out, given: comparison("size(" + strict.text + ") > 0")}, true
+}
+
+// comparator matches one comparison of a range of versions.
+var comparator = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(>=|<=|!=|==|=|!|>|<)?\s*([0-9]+\.[0-9]+\.[0-9]+\S*)$`)
+})
+
+// versions converts semver_compare with a range such as ">=1.2.3 <2.0.0 || 3.0.0".
+func (s *search) versions(version term, wanted string) (term, bool) {
+	var alternatives []expr
+	for _, alternative := range strings.Split(wanted, "||") {
+		all := yes
+		for _, one := range strings.Fields(alternative) {
+			m := comparator().FindStringSubmatch(one)
+			if m == nil {
+				return s.unknown("the range of versions " + strconv.Quote(wanted))
+			}
+			operator := map[string]string{"": "==", "=": "==", "==": "==", "!": "!=", "!=": "!="}[m[1]]
+			if operator == "" {
+				operator = m[1]
+			}
+			all = and(all, comparison("semver("+version.text+").compareTo(semver("+text(m[2])+")) "+operator+" 0"))
+		}
+		alternatives = append(alternatives, all)
+	}
+	return term{expr: or(alternatives...), shape: boolShape}, true
 }
 
 // time converts the functions for points in time, with RFC 3339 layouts.

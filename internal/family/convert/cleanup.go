@@ -18,6 +18,7 @@ func cleanupPolicy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 	}
 	spec := map[string]any{"schedule": p.Spec.Schedule}
 	m := &p.Spec.MatchResources
+	c.context(p.Spec.Context, "spec.context")
 	matched, all := filters(&kyvernov1.MatchResources{Any: m.Any, All: m.All}, "spec.match")
 	constraints := map[string]any{"resourceRules": c.resourceRules(matched, []string{"*"})}
 	conditions := c.selected(matched, all, c.object, nil, constraints)
@@ -26,9 +27,6 @@ func cleanupPolicy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 	}
 	if p.Spec.Conditions != nil {
 		conditions = addCondition(conditions, "conditions", c.conditions(document(p.Spec.Conditions), "spec.conditions"))
-	}
-	if len(p.Spec.Context) > 0 {
-		c.refuse("spec.context", textContext, hintContext)
 	}
 	spec["matchConstraints"] = constraints
 	if len(conditions) > 0 {

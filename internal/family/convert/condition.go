@@ -270,6 +270,11 @@ func computed(key term, at expr) expr {
 func (c *converter) order(key term, operator string, v any, path string) expr {
 	path += ".value"
 	at := key.value().atom()
+	if s, ok := v.(string); ok {
+		if name, whole := wholeVariable(s); whole && c.entries[name].constant != nil {
+			v = c.entries[name].constant
+		}
+	}
 	switch key.shape {
 	case durationShape:
 		bound, _ := v.(string)

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
@@ -61,11 +64,19 @@ func (c *converter) resource(a *kyvernov1.ContextAPICall, path string) (root exp
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		namespace, parts = parts[1], parts[2:]
 	}
+	segment := func(s string) (string, bool) { // an empty one is an error
+		t, ok := c.place(s, path)
+		if ok && strings.Contains(s, "{{") && strings.Contains(t, "''") {
+			x := c.variable()
+			t = "[" + t + "].filter(" + x + ", " + x + " != '')[0]"
+		}
+		return t, ok
+	}
 	if len(parts) > 2 || strings.Contains(version+parts[0], "{{") {
 		return refuse("the path has another form than group, version, namespace, resource and name")
 	}
 	arguments := []string{text(version), text(parts[0])}
-	switch in, ok := c.place(namespace, path); {
+	switch in, ok := segment(namespace); {
 	case !ok:
 		return expr{}, "", false
 	case c.policy.Kind == "Policy" && namespace != c.policy.Namespace:
@@ -79,7 +90,7 @@ func (c *converter) resource(a *kyvernov1.ContextAPICall, path string) (root exp
 	}
 	call = "list"
 	if len(parts) == 2 {
-		name, ok := c.place(parts[1], path)
+		name, ok := segment(parts[1])
 		if !ok {
 			return expr{}, "", false
 		}
@@ -139,6 +150,14 @@ func (c *converter) selectors(query, x, path string) (labels string, kept expr, 
 		default:
 			return "", no, false
 		}
+		if name == "labelSelector" && !strings.Contains(value, "{{") {
+			more, ok := c.labelRequirements(value, x, &pairs)
+			if !ok {
+				return "", no, false
+			}
+			kept = and(kept, more)
+			continue
+		}
 		for _, one := range strings.Split(value, ",") {
 			operator, key, want := "=", "", ""
 			if key, want, ok = strings.Cut(one, "!="); ok {
@@ -175,6 +194,36 @@ func (c *converter) selectors(query, x, path string) (labels string, kept expr, 
 		labels = "{" + strings.Join(pairs, ", ") + "}"
 	}
 	return labels, kept, true
+}
+
+// labelRequirements converts a label selector without variables: equal labels become pairs, and the rest a condition for each item x.
+func (c *converter) labelRequirements(selector, x string, pairs *[]string) (kept expr, ok bool) {
+	all, err := labels.ParseToRequirements(selector)
+	if err != nil {
+		return no, false
+	}
+	kept = yes
+	for i := range all {
+		r := &all[i]
+		at := member(x + ".metadata").optional("labels").optional(r.Key())
+		there, values := member(at.text+".hasValue()"), slices.Sorted(slices.Values(r.ValuesUnsorted()))
+		among := comparison(at.text + ".orValue('') in " + list(values))
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals:
+			*pairs = append(*pairs, text(r.Key())+": "+text(values[0]))
+		case selection.In:
+			kept = and(kept, there, among)
+		case selection.NotIn, selection.NotEquals:
+			kept = and(kept, or(not(there), not(among)))
+		case selection.Exists:
+			kept = and(kept, there)
+		case selection.DoesNotExist:
+			kept = and(kept, not(there))
+		default:
+			return no, false
+		}
+	}
+	return kept, true
 }
 
 // sent returns the body of a request.

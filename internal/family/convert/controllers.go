@@ -89,7 +89,7 @@ func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) []any {
 		return []any{map[string]any{
 			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"UPDATE"}, "resources": []any{"pods/ephemeralcontainers", "pods/resize"},
 		}}
-	case len(r.VerifyImages) == 1 && isOn(rule.ModernImages(&r.VerifyImages[0]).MutateDigest):
+	case slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool { return isOn(rule.ModernImages(&e).MutateDigest) }):
 		c.note(c.path+".verifyImages[0].mutateDigest", "the classic rule also adds digests to the images of debug containers (pods/ephemeralcontainers); the CEL policy does not", "")
 	}
 	return nil

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +20,7 @@ import (
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/family/classic"
 	"ephor.invalid/ephor/internal/family/cleanup"
+	"ephor.invalid/ephor/internal/pattern"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -34,8 +37,8 @@ type Rule struct {
 	Name string
 	// Policy is the CEL policy; nil if the rule cannot be converted.
 	Policy map[string]any
-	// Override is a further policy for the namespaces in which violations have another action; nil for most rules.
-	Override map[string]any
+	// More are further policies that the rule needs: for the namespaces in which violations have another action, or for other images.
+	More []map[string]any
 	// Reasons are the reasons why the rule cannot be converted.
 	Reasons []Remark
 	// Notes describe how the behaviour of the converted policy differs.
@@ -83,7 +86,7 @@ func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 		made := c.rule(r)
 		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered}
 		if len(c.reasons) == 0 {
-			result.Policy, result.Override = made, c.overridden(made)
+			result.Policy, result.More = made, append(c.overridden(made), c.more...)
 		}
 		out = append(out, result)
 	}
@@ -102,6 +105,7 @@ type converter struct {
 	tolerant bool
 	// elsewhere is the condition that the action of violations is not that of the policy, because of the namespace; zero for never.
 	elsewhere expr
+	enforced  bool // violations are denied, apart from there
 	// partial: a loop may leave out elements, or begins with the first one.
 	partial bool
 	// demands are the variables inside of variables, which are errors if they are missing.
@@ -129,6 +133,7 @@ type converter struct {
 	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
 	deleting  bool
+	more      []map[string]any          // further policies of the rule
 	matched   []schema.GroupVersionKind // the kinds that the rule matches; the Kind is empty for a wildcard
 	uncovered []string
 	reasons   []Remark
@@ -171,6 +176,7 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	switch {
 	case r.Validation != nil:
 		c.validation(r, spec)
+		c.properties(r, spec)
 	case r.Mutation != nil:
 		kind = "MutatingPolicy"
 		c.mutation(r, spec)
@@ -184,12 +190,19 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 		c.refuse(c.path, "the rule does nothing", "")
 	}
 	c.subjectVariable(r, spec)
-	name := c.policy.Name
-	if len(c.policy.Spec.Rules) > 1 {
-		name += "-" + strings.ToLower(strings.ReplaceAll(r.Name, " ", "-"))
-	}
-	return c.assembled(kind, name, c.policy.Kind == "Policy", spec)
+	return c.assembled(kind, c.name(r), c.policy.Kind == "Policy", spec)
 }
+
+// name returns the name of the policy for a rule.
+func (c *converter) name(r *kyvernov1.Rule) string {
+	if len(c.policy.Spec.Rules) == 1 {
+		return c.policy.Name
+	}
+	return c.policy.Name + "-" + strings.Trim(notInNames().ReplaceAllString(strings.ToLower(r.Name), "-"), "-.")
+}
+
+// notInNames matches what names of objects may not have.
+var notInNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^a-z0-9.-]+`) })
 
 // subjectVariable adds the variable for the object of the request, or the deleted one, if an expression reads it.
 func (c *converter) subjectVariable(r *kyvernov1.Rule, spec map[string]any) {
@@ -268,7 +281,11 @@ func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	c.commonSettings(r, spec)
 	if v := r.Validation; v != nil {
-		c.overrides(v)
+		overrides := slices.Clone(v.FailureActionOverrides)
+		if v.FailureAction == nil {
+			overrides = append(overrides, s.ValidationFailureActionOverrides...)
+		}
+		c.overrides(overrides, c.enforce(v), c.path+".validate.failureActionOverrides")
 		actions := []any{"Audit"}
 		if c.enforce(v) {
 			actions = []any{"Deny"}
@@ -290,12 +307,6 @@ func (c *converter) commonSettings(r *kyvernov1.Rule, spec map[string]any) {
 	if timeout != nil {
 		spec["webhookConfiguration"] = map[string]any{"timeoutSeconds": int64(*timeout)}
 	}
-	if s.ApplyRules != nil && *s.ApplyRules == kyvernov1.ApplyOne && len(s.Rules) > 1 {
-		c.refuse("spec.applyRules", "applyRules: One has no counterpart: all CEL policies are evaluated", "")
-	}
-	if len(r.ReportProperties) > 0 {
-		c.refuse(c.path+".reportProperties", "reportProperties with variables are not converted", "write them as auditAnnotations")
-	}
 }
 
 // validation converts the validate block of a rule.
@@ -304,13 +315,13 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	switch {
 	case v.RawPattern != nil:
 		c.existing(v)
-		if raw, ok := c.decode(v.RawPattern, path+".pattern"); ok {
+		if raw, ok := c.decodePattern(v.RawPattern, path+".pattern"); ok {
 			c.trail = trail{known: true}
 			c.holds(spec, c.pattern(raw, member("object"), path+".pattern").fits, v.Message, path)
 		}
 	case v.RawAnyPattern != nil:
 		c.existing(v)
-		raw, _ := c.decode(v.RawAnyPattern, path+".anyPattern")
+		raw, _ := c.decodePattern(v.RawAnyPattern, path+".anyPattern")
 		c.trail = trail{known: true}
 		c.holds(spec, c.anyPattern(raw, member("object"), path+".anyPattern"), v.Message, path)
 	case v.Deny != nil:
@@ -323,7 +334,8 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	case v.CEL != nil:
 		c.cel(v.CEL, v.Message, spec, path+".cel")
 	case v.PodSecurity != nil:
-		c.refuse(path+".podSecurity", "podSecurity has no counterpart in CEL", "use the policies in examples/pod-security-cel")
+		c.existing(v)
+		c.podSecurity(v, spec, path+".podSecurity")
 	case len(v.ForEachValidation) > 0:
 		c.holds(spec, c.foreach(v.ForEachValidation, path+".foreach"), v.Message, path)
 	case v.Manifests != nil:
@@ -332,6 +344,25 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 		c.refuse(path+".assert", "assertion trees have no counterpart in CEL", "")
 	default:
 		c.refuse(path, "the rule does not validate anything", "")
+	}
+}
+
+// properties converts the properties in reports to audit annotations.
+func (c *converter) properties(r *kyvernov1.Rule, spec map[string]any) {
+	all, _ := spec["auditAnnotations"].([]any)
+	for _, name := range sortedKeys(r.ReportProperties) {
+		c.inMessage = true
+		parts, ok := c.texts(r.ReportProperties[name], c.path+".reportProperties."+name)
+		c.inMessage = false
+		if ok {
+			if len(parts) == 1 && !isLiteral(parts[0]) {
+				parts[0] = "string(" + parts[0] + ")"
+			}
+			all = append(all, map[string]any{"key": name, "valueExpression": strings.Join(parts, " + ")})
+		}
+	}
+	if len(all) > 0 {
+		spec["auditAnnotations"] = all
 	}
 }
 
@@ -344,24 +375,25 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		if l.ElementScope != nil && !*l.ElementScope {
-			c.refuse(path+".elementScope", "a loop whose pattern applies to the whole object is not converted", "")
-		}
 		around, placed, x := c.element, c.elementPlace, c.variable()
 		c.outer = append(c.outer, loop{element: member(x)})
 		c.element, c.elementPlace = member(x), all.itemPlace()
 		entries := maps.Clone(c.entries)
 		c.context(l.Context, path+".context")
 		c.trail = trail{known: c.elementPlace != nil, names: c.elementPlace}
+		on := c.element
+		if l.ElementScope != nil && !*l.ElementScope { // the pattern is about the whole object
+			on, c.trail = c.object, trail{known: true}
+		}
 		fits := yes
 		switch {
 		case l.RawPattern != nil:
-			if raw, ok := c.decode(l.RawPattern, path+".pattern"); ok {
-				fits = c.pattern(raw, c.element, path+".pattern").fits
+			if raw, ok := c.decodePattern(l.RawPattern, path+".pattern"); ok {
+				fits = c.pattern(raw, on, path+".pattern").fits
 			}
 		case l.RawAnyPattern != nil:
-			raw, _ := c.decode(l.RawAnyPattern, path+".anyPattern")
-			fits = c.anyPattern(raw, c.element, path+".anyPattern")
+			raw, _ := c.decodePattern(l.RawAnyPattern, path+".anyPattern")
+			fits = c.anyPattern(raw, on, path+".anyPattern")
 		case l.Deny != nil:
 			if raw, ok := c.decode(l.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
 				fits = not(c.denied(raw, path+".deny.conditions"))
@@ -419,6 +451,20 @@ func (c *converter) enforce(v *kyvernov1.Validation) bool {
 	return c.policy.Spec.ValidationFailureAction.IsEnforce()
 }
 
+// decodePattern decodes a pattern, with the values of its references to other places in it.
+func (c *converter) decodePattern(raw *apiextensionsv1.JSON, path string) (any, bool) {
+	v, ok := c.decode(raw, path)
+	if !ok {
+		return nil, false
+	}
+	resolved, err := pattern.ResolveReferences(v)
+	if err != nil {
+		c.refuse(path, err.Error(), "")
+		return nil, false
+	}
+	return resolved, true
+}
+
 func (c *converter) decode(raw *apiextensionsv1.JSON, path string) (any, bool) {
 	if raw == nil {
 		return nil, false
@@ -471,14 +517,12 @@ func (c *converter) message(message, path string, validation map[string]any) {
 
 // cel converts a rule that is written in CEL.
 func (c *converter) cel(v *kyvernov1.CEL, message string, spec map[string]any, path string) {
-	if v.ParamKind != nil || v.ParamRef != nil {
-		c.refuse(path+".paramKind", "parameters have no counterpart", "read the object with resource.Get in a variable")
-	}
+	params := c.parameters(v, path)
 	var validations []any
 	for i := range v.Expressions {
-		one := document(&v.Expressions[i])
+		one := params.validation(document(&v.Expressions[i]))
 		if c.unless != (expr{}) {
-			one["expression"] = c.conditional(expr{v.Expressions[i].Expression, bindsTernary}).text
+			one["expression"] = c.conditional(expr{one["expression"].(string), bindsTernary}).text
 		}
 		if v.Expressions[i].Message == "" && v.Expressions[i].MessageExpression == "" && message != "" {
 			c.message(message, c.path+".validate.message", one)
@@ -490,17 +534,17 @@ func (c *converter) cel(v *kyvernov1.CEL, message string, spec map[string]any, p
 		validations = append(validations, one)
 	}
 	spec["validations"] = validations
-	if len(v.Variables) > 0 {
-		var all []any
-		for i := range v.Variables {
-			all = append(all, document(&v.Variables[i]))
-		}
+	all := params.variables()
+	for i := range v.Variables {
+		all = append(all, params.renamed(document(&v.Variables[i]), "expression"))
+	}
+	if len(all) > 0 {
 		spec["variables"] = all
 	}
 	if len(v.AuditAnnotations) > 0 {
 		var all []any
 		for i := range v.AuditAnnotations {
-			all = append(all, document(&v.AuditAnnotations[i]))
+			all = append(all, params.renamed(document(&v.AuditAnnotations[i]), "valueExpression"))
 		}
 		spec["auditAnnotations"] = all
 	}

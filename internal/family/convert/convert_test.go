@@ -137,8 +137,8 @@ func converted(t *testing.T, text []byte) string {
 				t.Errorf("rule %s: %v", r.Name, diags)
 			}
 		}
-		if r.Override != nil {
-			raw, err := yaml.Marshal(r.Override)
+		for _, more := range r.More {
+			raw, err := yaml.Marshal(more)
 			if err != nil {
 				t.Fatal(err)
 			}

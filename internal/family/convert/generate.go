@@ -1,13 +1,16 @@
 package convert
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/match"
 	"ephor.invalid/ephor/internal/wildcard"
 )
@@ -29,7 +32,10 @@ func (c *converter) generationSettings(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	if g.Synchronize {
 		enable("synchronize")
-		c.note(c.path+".generate.synchronize", "the classic rule replaces an object that already exists; a GeneratingPolicy does not change objects that it did not create", "")
+		if c.mark(celpolicy.ReplaceExistingAnnotation, "true"); c.policy.Kind == "Policy" {
+			delete(c.marks, celpolicy.ReplaceExistingAnnotation)
+			c.note(c.path+".generate.synchronize", "the classic rule replaces an object that already exists; a NamespacedGeneratingPolicy does not change objects that it did not create", "")
+		}
 	}
 	switch copies := g.Clone != (kyvernov1.CloneFrom{}) || len(g.CloneList.Kinds) > 0; {
 	case g.OrphanDownstreamOnPolicyDelete:
@@ -66,11 +72,18 @@ func (c *converter) generation(r *kyvernov1.Rule, spec map[string]any) {
 		made = c.clone(&g.GeneratePattern, path)
 	case len(g.CloneList.Kinds) > 0:
 		made = c.cloneList(&g.GeneratePattern, path)
+	case g.RawData != nil && variableKeys(string(g.RawData.Raw)):
+		made = c.applied(&g.GeneratePattern, path)
 	default:
 		made = c.data(&g.GeneratePattern, path)
 	}
 	spec["generate"] = []any{made}
 }
+
+// variableKeys reports whether a key in an object in JSON has a variable.
+func variableKeys(object string) bool { return keyWithVariable().MatchString(object) }
+
+var keyWithVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"[^"]*\{\{[^"]*"\s*:`) })
 
 // generated returns the object that a rule describes, with its variables.
 func (c *converter) generated(g *kyvernov1.GeneratePattern, path string) (map[string]any, bool) {
@@ -206,10 +219,6 @@ func (c *converter) place(s, path string) (string, bool) {
 
 // clone converts a copy of one object.
 func (c *converter) clone(g *kyvernov1.GeneratePattern, path string) map[string]any {
-	if g.Name != g.Clone.Name {
-		c.refuse(path+".clone", "a copy with a different name than its source has no counterpart: CEL cannot change a part of an object", "name the copy like its source, or write its fields in a template")
-		return nil
-	}
 	plural, ok := c.plural(g.APIVersion, g.Kind, path+".kind")
 	if !ok {
 		return nil
@@ -228,11 +237,44 @@ func (c *converter) clone(g *kyvernov1.GeneratePattern, path string) map[string]
 		}
 		arguments = []string{text(g.APIVersion), text(plural), name}
 	}
-	out := c.generatorCall(to, "resource.get("+strings.Join(arguments, ", ")+")")
+	source := "resource.get(" + strings.Join(arguments, ", ") + ")"
+	if g.Name != g.Clone.Name {
+		source, ok = c.renamedCopy(g, source, path)
+		if !ok {
+			return nil
+		}
+		return c.generatorCall(to, source)
+	}
+	out := c.generatorCall(to, source)
 	if strings.Contains(g.Namespace+g.Clone.Namespace, "{{") { // an object cannot be copied onto itself
 		out["expression"] = to + " == " + from + " || " + out["expression"].(string)
 	}
 	return out
+}
+
+// copied are the fields of kinds that a copy takes from its source, besides its metadata.
+var copied = map[string][]string{
+	"ConfigMap": {"data", "binaryData", "immutable"}, "Secret": {"data", "type", "immutable"}, "NetworkPolicy": {"spec"}, "LimitRange": {"spec"}, "ResourceQuota": {"spec"},
+	"Role": {"rules"}, "RoleBinding": {"roleRef", "subjects"}, "ServiceAccount": {"secrets", "imagePullSecrets", "automountServiceAccountToken"}, "PodDisruptionBudget": {"spec"},
+}
+
+// renamedCopy returns an object with the content of a source and another name.
+func (c *converter) renamedCopy(g *kyvernov1.GeneratePattern, source, path string) (string, bool) {
+	fields, known := copied[g.Kind]
+	if !known {
+		c.refuse(path+".clone", "a copy of a "+g.Kind+" with a different name than its source is not converted: which fields it has is not known", "name the copy like its source, or write its fields in a template")
+		return "", false
+	}
+	name, ok := c.place(g.Name, path+".name")
+	if !ok {
+		return "", false
+	}
+	metadata := "'name': " + name + ", ?'labels': source.metadata.?labels, ?'annotations': source.metadata.?annotations"
+	parts := []string{"'apiVersion': dyn(" + text(g.APIVersion) + ")", "'kind': dyn(" + text(g.Kind) + ")", "'metadata': dyn({" + strings.Replace(metadata, name, "dyn("+name+")", 1) + "})"}
+	for _, f := range fields {
+		parts = append(parts, "?"+text(f)+": source.?"+f)
+	}
+	return "[dyn(" + source + ")].map(source, dyn({" + strings.Join(parts, ", ") + "}))[0]", true
 }
 
 // cloneList converts copies of several objects.
@@ -243,11 +285,11 @@ func (c *converter) cloneList(g *kyvernov1.GeneratePattern, path string) map[str
 	if !ok || !also {
 		return nil
 	}
-	labels := ""
+	labels, kept := "", yes
 	if s := g.CloneList.Selector; s != nil {
 		if len(s.MatchExpressions) > 0 || hasWildcards(s) {
-			c.refuse(path+".selector", "resource.list can select only by equal labels", "use matchLabels without wildcards")
-			return nil
+			kept = c.selector(s, member("item.metadata"), path+".selector")
+			s = &metav1.LabelSelector{}
 		}
 		var pairs []string
 		for _, k := range sortedKeys(s.MatchLabels) {
@@ -276,7 +318,11 @@ func (c *converter) cloneList(g *kyvernov1.GeneratePattern, path string) map[str
 		if c.policy.Kind == "Policy" {
 			arguments = text(apiVersion) + ", " + text(plural)
 		}
-		lists = append(lists, "resource.list("+arguments+labels+")")
+		list := "resource.list(" + arguments + labels + ")"
+		if kept != yes {
+			list = "dyn({'items': dyn(" + list + ").items.filter(item, " + kept.text + ")})"
+		}
+		lists = append(lists, list)
 	}
 	return c.generatorCall(to, strings.Join(lists, ", "))
 }

@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,21 +17,42 @@ import (
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
-// verification converts the only entry of verifyImages of a rule.
+// verification converts the entries of verifyImages of a rule, each to a policy.
 func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
-	path := c.path + ".verifyImages"
 	if len(r.ImageExtractors) > 0 {
 		c.refuse(c.path+".imageExtractors", "imageExtractors are not converted", "write them as spec.images")
 	}
-	if len(r.VerifyImages) > 1 {
-		c.refuse(path, "several entries for different images are not converted", "write a rule for each entry")
-		return
+	common := maps.Clone(spec)
+	for i := range r.VerifyImages {
+		path := fmt.Sprintf("%s.verifyImages[%d]", c.path, i)
+		if i == 0 {
+			c.imageEntry(&r.VerifyImages[0], spec, path)
+			continue
+		}
+		of := maps.Clone(common)
+		c.imageEntry(&r.VerifyImages[i], of, path)
+		made := c.assembled("ImageValidatingPolicy", fmt.Sprintf("%s-%d", c.name(r), i+1), c.policy.Kind == "Policy", of)
+		c.more = append(append(c.more, made), c.overridden(made)...)
 	}
-	if len(c.policy.Spec.ValidationFailureActionOverrides) > 0 {
-		c.refuse("spec.validationFailureActionOverrides", "a different action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
+}
+
+// imageAction returns the action of the rule: one entry that enforces is enough. Without an action of its own, that of the policy decides.
+func (c *converter) imageAction() (enforce bool, overrides []kyvernov1.ValidationFailureActionOverride) {
+	all := c.policy.Spec.Rules[c.index].VerifyImages
+	for i := range all {
+		if a := all[i].FailureAction; a != nil && a.IsEnforce() {
+			return true, nil
+		}
 	}
-	path += "[0]"
-	e := rule.ModernImages(&r.VerifyImages[0])
+	if len(all) > 0 && all[0].FailureAction != nil {
+		return false, nil
+	}
+	return c.policy.Spec.ValidationFailureAction.IsEnforce(), c.policy.Spec.ValidationFailureActionOverrides
+}
+
+// imageEntry converts one entry of verifyImages.
+func (c *converter) imageEntry(entry *kyvernov1.ImageVerification, spec map[string]any, path string) {
+	e := rule.ModernImages(entry)
 	if strings.Contains(value.JSON(document(withoutConditions(e))), "{{") {
 		c.refuse(path, "variables in the verification of images are not converted", "write expressions of the attestors")
 		return
@@ -41,10 +63,8 @@ func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
 	if e.UseCache != nil && !*e.UseCache {
 		c.note(path+".useCache", "useCache: false has no counterpart: results for a digest may come from a cache", "")
 	}
-	enforce := c.policy.Spec.ValidationFailureAction.IsEnforce()
-	if e.FailureAction != nil {
-		enforce = e.FailureAction.IsEnforce()
-	}
+	enforce, overrides := c.imageAction()
+	c.overrides(overrides, enforce, path)
 	actions := []any{"Audit"}
 	if enforce {
 		actions = []any{"Deny"}
@@ -53,7 +73,7 @@ func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
 		actions = append(actions, "Warn")
 	}
 	spec["validationActions"] = actions
-	if selected := c.references(e); selected != nil {
+	if selected := c.references(e, path); selected != nil {
 		spec["matchImageReferences"] = selected
 	}
 	verifies := len(e.Attestors)+len(e.Attestations) > 0
@@ -184,6 +204,12 @@ func (s *signers) set(in *kyvernov1.AttestorSet, path string, verify func(names 
 	required := entries
 	if in.Count != nil && *in.Count > 0 {
 		required = *in.Count
+	}
+	if required == 1 && entries > 1 && len(parts) == 0 { // a signer that cannot be checked does not matter if another one is sufficient
+		for _, name := range names {
+			parts = append(parts, verify("["+name+"]")+" >= 1")
+		}
+		return strings.Join(parts, " || ")
 	}
 	if required < entries {
 		s.note(path+".count", "if a signer cannot be checked, the policy in CEL ends in an error, even if other signers are sufficient", "")
@@ -353,7 +379,7 @@ func logs(out map[string]any, r *kyvernov1.Rekor, t *kyvernov1.CTLog) {
 
 // references selects the images of an entry; it returns nil if the entry selects all. Globs select what imageReferences do. To exclude
 // some images takes an expression, which must not hold for another spelling of an excluded image either.
-func (c *converter) references(e *kyvernov1.ImageVerification) []any {
+func (c *converter) references(e *kyvernov1.ImageVerification, path string) []any {
 	about, skipped := trimmed(e.ImageReferences), trimmed(e.SkipImageReferences)
 	everything := slices.Contains(about, "*")
 	switch {
@@ -368,7 +394,7 @@ func (c *converter) references(e *kyvernov1.ImageVerification) []any {
 	}
 	for _, p := range skipped {
 		if host, _, _ := strings.Cut(p, "/"); !namesRegistry(p) || imageref.CanonicalRegistry(host) != host || host == imageref.DefaultRegistry {
-			c.refuse(c.path+".verifyImages[0].skipImageReferences", "the pattern "+p+" is not converted: it exempts only some spellings of an image",
+			c.refuse(path+".skipImageReferences", "the pattern "+p+" is not converted: it exempts only some spellings of an image",
 				"begin it with a registry in lower case, other than docker.io")
 		}
 	}
@@ -378,7 +404,7 @@ func (c *converter) references(e *kyvernov1.ImageVerification) []any {
 		var forms []string
 		for _, p := range about {
 			if !namesRegistry(p) {
-				c.refuse(c.path+".verifyImages[0].imageReferences", "the pattern "+p+" is not converted together with skipImageReferences: it names no registry",
+				c.refuse(path+".imageReferences", "the pattern "+p+" is not converted together with skipImageReferences: it names no registry",
 					"begin it with a registry without wildcards")
 				return nil
 			}

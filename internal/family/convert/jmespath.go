@@ -230,7 +230,9 @@ func (s *search) below(left term, name string) (term, bool) {
 		return s.typed(out), true
 	}
 	if isObject(out.root) && len(out.keys) == 1 && out.keys[0] == "metadata" && !s.inMessage {
-		s.ofController(key, s.path)
+		if pod := s.podOf(out.root, key); pod != out.root {
+			out.root, out.expr = pod, pod.field("metadata")
+		}
 	}
 	key = renamed(out.root, out.keys, key)
 	out.keys = append(slices.Clone(out.keys), key)
@@ -259,6 +261,9 @@ func (s *search) typed(t term) term {
 	kinds := s.matched
 	if s.inPods() {
 		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
+	}
+	if len(t.place) == 1 && t.place[0] == "rules" { // the API server writes null for the rules of a role that has none
+		t.given = and(orYes(t.given), comparison(t.text+" != null"))
 	}
 	switch s.typeAt(kinds, t.place) {
 	case "string":

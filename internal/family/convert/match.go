@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/kinds"
 	"ephor.invalid/ephor/internal/match"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/wildcard"
@@ -40,12 +41,6 @@ func filters(m *kyvernov1.MatchResources, path string) (out []filter, all bool) 
 	return out, all
 }
 
-// The reason why context entries are not converted.
-const (
-	textContext = "context entries are not converted"
-	hintContext = "write them as variables: resource.Get for configMap and apiCall, globalContext.Get for globalReference"
-)
-
 // matching converts match, exclude, preconditions and match conditions.
 func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	constraints := map[string]any{}
@@ -67,7 +62,15 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 			conditions = append(conditions, document(&w.MatchConditions[i]))
 		}
 	}
+	params := parameters{}
+	if v := r.Validation; v != nil && v.CEL != nil && len(r.CELPreconditions) > 0 {
+		params = c.parameters(v.CEL, c.path+".validate.cel")
+	}
 	for i := range r.CELPreconditions {
+		if params.read != (expr{}) && !params.several { // conditions of policies cannot read variables
+			p := &r.CELPreconditions[i]
+			p.Expression = inPlaceOfParams(p.Expression, params.read.text)
+		}
 		if spec["failurePolicy"] == "Ignore" && r.Validation != nil { // without a value, the rule has an error, and a policy with matchConditions would not match
 			c.unless = and(orYes(c.unless), expr{r.CELPreconditions[i].Expression, bindsTernary})
 			continue
@@ -81,6 +84,7 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 			conditions = addCondition(conditions, "preconditions", e)
 		}
 	}
+	conditions = addCondition(conditions, "first", c.first())
 	spec["matchConstraints"] = constraints
 	if len(conditions) > 0 {
 		spec["matchConditions"] = conditions
@@ -103,10 +107,11 @@ func (c *converter) selected(matched []filter, all bool, subject expr, operation
 	several := len(matched) > 1
 	var parts []expr
 	for _, f := range matched {
-		parts = append(parts, c.filter(f, subject, several || slices.ContainsFunc(f.ResourceDescription.Kinds, partialName) || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations)))
-		if s := f.ResourceDescription.NamespaceSelector; s != nil {
-			c.namespaceSelector(s, f.path, several, constraints)
+		if s := f.ResourceDescription.NamespaceSelector; s != nil && !several && !hasWildcards(s) {
+			constraints["namespaceSelector"] = document(s)
+			f.ResourceDescription.NamespaceSelector = nil
 		}
+		parts = append(parts, c.filter(f, subject, several || slices.ContainsFunc(f.ResourceDescription.Kinds, partialName) || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations)))
 	}
 	if all {
 		return addCondition(nil, "match", and(parts...))
@@ -317,6 +322,9 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	if d.Selector != nil {
 		parts = append(parts, c.selector(d.Selector, metadata, f.path+".resources.selector"))
 	}
+	if d.NamespaceSelector != nil {
+		parts = append(parts, c.namespaceSelector(d.NamespaceSelector, f.path+".resources.namespaceSelector"))
+	}
 	if len(f.Roles) > 0 {
 		parts = append(parts, c.roles(f.Roles, "Role", f.path+".roles"))
 	}
@@ -420,6 +428,13 @@ func (c *converter) pair(metadata expr, of, key, want string) expr {
 		all := member(at.text + ".orValue({})")
 		return all.macro("exists", x, and(globText(member(x), key), globText(all.at(x), want)))
 	}
+	if strings.Contains(want, "{{") {
+		wanted, ok := c.operand(want, c.path)
+		if !ok {
+			return no
+		}
+		return comparison(at.optional(key).text + " == optional.of(" + wanted.value().text + ")")
+	}
 	if want == "*" {
 		return member(at.optional(key).text + ".hasValue()")
 	}
@@ -460,21 +475,34 @@ func (c *converter) selector(s *metav1.LabelSelector, metadata expr, path string
 	return and(parts...)
 }
 
-// namespaceSelector converts a namespace selector.
-func (c *converter) namespaceSelector(s *metav1.LabelSelector, path string, several bool, constraints map[string]any) {
-	path += ".resources.namespaceSelector"
-	wild := slices.ContainsFunc(sortedKeys(s.MatchLabels), func(k string) bool { return wildcard.Has(k) || wildcard.Has(s.MatchLabels[k]) }) ||
-		slices.ContainsFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
-			return wildcard.Has(e.Key) || slices.ContainsFunc(e.Values, wildcard.Has)
-		})
-	switch {
-	case wild:
-		c.refuse(path, "namespace selectors do not support wildcards in CEL policies", "write a match condition about namespaceObject.metadata.labels")
-	case several:
-		c.refuse(path, "a namespace selector applies to the whole policy, not to one of several filters", "split the rule")
-	default:
-		constraints["namespaceSelector"] = document(s)
+// namespaceSelector returns the condition that a selector matches the labels of the object's namespace. It matches no Namespace, and tests other objects
+// without a namespace as if it had no labels.
+func (c *converter) namespaceSelector(s *metav1.LabelSelector, path string) expr {
+	if c.deleting {
+		c.refuse(path, "a cleanup policy with several filters cannot select namespaces by labels", "split the policy")
+		return no
 	}
+	matches := c.selector(s, member("namespaceObject.metadata"), path)
+	there := comparison("namespaceObject != null")
+	switch {
+	case c.inNamespaces():
+		return matches
+	case len(s.MatchLabels) > 0 || slices.ContainsFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
+		return e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpExists
+	}):
+		return and(there, matches)
+	}
+	return expr{there.text + " ? " + matches.within(bindsOr) + " : request.kind.kind != 'Namespace'", bindsTernary}
+}
+
+// inNamespaces reports whether all objects of the kinds that the rule matches are in namespaces.
+func (c *converter) inNamespaces() bool {
+	for _, k := range c.matched {
+		if k.Kind == "" || wildcard.Has(k.Kind) || !kinds.KubernetesGroup(k.Group) || kinds.ClusterScoped(k.GroupVersion().String(), k.Kind) {
+			return false
+		}
+	}
+	return len(c.matched) > 0
 }
 
 // subjects returns the condition about the requester.
@@ -507,9 +535,6 @@ func (c *converter) excluded(m *kyvernov1.MatchResources, subject expr) expr {
 	all, every := filters(m, c.path+".exclude")
 	var parts []expr
 	for _, f := range all {
-		if f.ResourceDescription.NamespaceSelector != nil {
-			c.refuse(f.path+".resources.namespaceSelector", "namespaces cannot be excluded by a selector", "write a match condition about namespaceObject.metadata.labels")
-		}
 		if len(f.ResourceDescription.Kinds) == 0 {
 			f.ResourceDescription.Kinds = []string{"*"}
 		}

@@ -14,6 +14,10 @@ import (
 // mutation converts the mutate block of a rule to one JSON patch, whose operations depend on the object.
 func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	m, path := r.Mutation, c.path+".mutate"
+	if len(m.Targets) > 1 && slices.ContainsFunc(m.Targets, func(t kyvernov1.TargetResourceSpec) bool { return t.RawAnyAllConditions != nil || len(t.Context) > 0 }) {
+		c.eachTarget(r, spec)
+		return
+	}
 	if len(m.Targets) > 0 {
 		if c.targets(r, spec); len(c.reasons) > 0 {
 			return
@@ -37,6 +41,26 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 		mutations = append(mutations, map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": operations}})
 	}
 	spec["mutations"] = mutations
+}
+
+// eachTarget converts a rule with several targets, some of which have conditions of their own, to a policy for each target.
+func (c *converter) eachTarget(r *kyvernov1.Rule, spec map[string]any) {
+	common, before := maps.Clone(spec), *c
+	for i := range r.Mutation.Targets {
+		one, with, of := *r, *r.Mutation, maps.Clone(common)
+		with.Targets = r.Mutation.Targets[i : i+1]
+		one.Mutation = &with
+		if evaluation, ok := common["evaluation"].(map[string]any); ok {
+			of["evaluation"] = maps.Clone(evaluation)
+		}
+		c.object, c.changed, c.matched, c.entries = before.object, before.changed, before.matched, before.entries
+		c.mutation(&one, of)
+		if i == 0 {
+			maps.Copy(spec, of)
+			continue
+		}
+		c.more = append(c.more, c.assembled("MutatingPolicy", fmt.Sprintf("%s-%d", c.name(r), i+1), c.policy.Kind == "Policy", of))
+	}
 }
 
 // patches converts one of the two forms of patches.
@@ -148,18 +172,29 @@ type location struct {
 	at    expr
 	path  []segment
 	names []string // the path from the root; an empty name stands for the elements of a list
+	there expr     // the condition that its map has the key
 }
 
 // segment is a part of a path: text, or an expression for text.
 type segment struct{ static, dynamic string }
 
 func (l location) with(at expr, s segment, name string) location {
-	return location{at, append(slices.Clip(l.path), s), append(slices.Clip(l.names), name)}
+	return location{at, append(slices.Clip(l.path), s), append(slices.Clip(l.names), name), yes}
 }
 
 // key returns the place of a key of a map.
 func (l location) key(key string) location {
-	return l.with(l.at.field(key), segment{static: "/" + jsonpointer.Escape(key)}, key)
+	out := l.with(l.at.field(key), segment{static: "/" + jsonpointer.Escape(key)}, key)
+	out.there = l.at.has(key)
+	return out
+}
+
+// named returns the place of a key of a map that an expression names.
+func (l location) named(key expr) location {
+	out := l.with(l.at.at(key.text), segment{static: "/"}, "*")
+	out.path = append(out.path, segment{dynamic: "jsonpatch.escapeKey(" + key.text + ")"})
+	out.there = comparison(key.within(bindsUnary) + " in " + l.at.within(bindsUnary))
+	return out
 }
 
 // element returns the place of the list element whose index a variable holds.
@@ -196,8 +231,8 @@ func (l location) operation(op, value string) string {
 	return "[JSONPatch{op: '" + op + "', path: " + l.pathText() + value + "}]"
 }
 
-// mergeKey returns the key by which the elements of the list at a place are merged. merged is false for lists that a patch replaces.
-func (p *patching) mergeKey(at location, path string) (key string, merged bool) {
+// mergeKeys returns the keys by which the elements of the list at a place are merged. merged is false for lists that a patch replaces.
+func (p *patching) mergeKeys(at location, path string) (keys []string, merged bool) {
 	kinds := p.matched
 	if p.inPods() {
 		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
@@ -206,20 +241,18 @@ func (p *patching) mergeKey(at location, path string) (key string, merged bool) 
 		version, kind := k.GroupVersion().String(), k.Kind
 		if kind == "*" || k.Group == "*" || k.Version == "*" {
 			p.refuse(path, "whether the list is merged or replaced depends on the kind, which is a wildcard", "name the kinds")
-			return "", false
+			return nil, false
 		}
-		keys, is, _ := patch.MergeKeys(version, kind, at.names...)
+		of, is, _ := patch.MergeKeys(version, kind, at.names...)
 		switch {
-		case is && len(keys) != 1:
-			p.refuse(path, "a list that is merged by several keys, or without any, is not converted", "write JSON patches")
-			return "", false
-		case i > 0 && (is != merged || is && keys[0] != key):
+		case is && len(of) == 0:
+			p.refuse(path, "a list that is merged without keys is not converted", "write JSON patches")
+			return nil, false
+		case i > 0 && (is != merged || !slices.Equal(of, keys)):
 			p.refuse(path, "the list is merged in another way in each of the kinds", "split the rule")
-			return "", false
+			return nil, false
 		}
-		if merged = is; is {
-			key = keys[0]
-		}
+		keys, merged = of, is
 	}
-	return key, merged
+	return keys, merged
 }

@@ -50,6 +50,13 @@ func (p *patching) json(source string, root location, path string) (out []string
 			out = append(out, place.operation(op, value))
 		case "remove":
 			out = append(out, either(place.there, place.operation("remove", ""), noOperation))
+		case "test": // an operation that fails makes the rule fail
+			value, some := p.literal(m["value"], at+".value")
+			if !some {
+				value = "null"
+			}
+			same := and(place.there, comparison("dyn("+place.at.text+") == dyn("+value+")"))
+			out = append(out, either(same, noOperation, "[[JSONPatch{op: 'test', path: "+place.pathText()+"}][1]]"))
 		case "move", "copy":
 			from, _ := m["from"].(string)
 			source, ok := p.walk(root, from, at+".from")
@@ -58,7 +65,7 @@ func (p *patching) json(source string, root location, path string) (out []string
 			}
 			out = append(out, "[JSONPatch{op: '"+op+"', from: "+source.pathText()+", path: "+place.pathText()+"}]")
 		default:
-			p.refuse(at+".op", "the operation "+op+" has a different meaning in a MutatingPolicy: a failed test makes the patch empty, without an error", "write a match condition")
+			p.refuse(at+".op", "the operation "+op+" is not known", "")
 		}
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 
 	"ephor.invalid/ephor/internal/pattern"
 	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // mergeMap returns the operations that merge a map of a patch into the map at a place.
@@ -17,19 +18,30 @@ func (p *patching) mergeMap(m map[string]any, at location, path string) (out []s
 	for _, full := range slices.Sorted(maps.Keys(m)) {
 		anchor, key := patchAnchor(full)
 		below, v := path+"."+full, m[full]
-		if p.badKey(key, below) {
+		place := at.key(key)
+		switch {
+		case strings.Contains(key, "{{") && (anchor == "" || anchor == "+"):
+			t, ok := p.operand(key, below)
+			if !ok {
+				continue
+			}
+			place = at.named(t.value())
+		case strings.Contains(key, "{{"):
+			p.refuse(below, "a variable in an anchor of a patch is not converted", "")
+			continue
+		case wildcard.Has(key):
+			p.refuse(below, "a key with wildcards in a patch is not converted", "")
 			continue
 		}
-		place := at.key(key)
 		switch anchor {
 		case "(", "<":
 			p.when = and(p.when, p.present(at), p.applies(key, v, at, below))
 		case "+":
 			if literal, ok := p.literal(v, below); ok {
-				out = append(out, either(at.at.has(key), noOperation, place.operation("add", literal)))
+				out = append(out, either(place.there, noOperation, place.operation("add", literal)))
 			}
 		case "":
-			out = append(out, p.mergeValue(v, at, place, key, below)...)
+			out = append(out, p.mergeValue(v, place, below)...)
 		default:
 			p.refuse(below, "the anchor "+anchor+"() has no meaning in a patch: it would be written into the object", "")
 		}
@@ -83,9 +95,9 @@ func (p *patching) applies(key string, v any, place location, path string) expr 
 }
 
 // mergeValue returns the operations for a key without an anchor.
-func (p *patching) mergeValue(v any, at, place location, key, path string) []string {
+func (p *patching) mergeValue(v any, place location, path string) []string {
 	defer p.standing(place.at)()
-	has := at.at.has(key)
+	has := place.there
 	switch v := v.(type) {
 	case nil:
 		return []string{either(has, place.operation("remove", ""), noOperation)}
@@ -101,7 +113,7 @@ func (p *patching) mergeValue(v any, at, place location, key, path string) []str
 		}
 		return []string{either(has, inside, add)}
 	case []any:
-		return p.mergeList(v, at, place, key, path)
+		return p.mergeList(v, place, path)
 	}
 	literal, ok := p.literal(v, path)
 	if !ok {
@@ -118,12 +130,13 @@ func (p *patching) standing(here expr) func() {
 }
 
 // mergeList returns the operations for a list: its elements are merged by their key, or it replaces the existing list.
-func (p *patching) mergeList(list []any, at, place location, key, path string) []string {
+func (p *patching) mergeList(list []any, place location, path string) []string {
 	defer p.standing(expr{})()
 	objects := slices.ContainsFunc(list, func(e any) bool { _, ok := e.(map[string]any); return ok })
-	mergeKey, merged := "", false
+	var keys []string
+	merged := false
 	if objects {
-		mergeKey, merged = p.mergeKey(place, path)
+		keys, merged = p.mergeKeys(place, path)
 	}
 	literal, some := p.literal(list, path)
 	replace := noOperation
@@ -146,7 +159,10 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 		}
 		position := p.variable()
 		inside := place.element(position)
-		condition := inside.at.has(mergeKey)
+		condition := yes
+		for _, k := range keys[:min(1, len(keys))] {
+			condition = inside.at.has(k)
+		}
 		rest, conditional := map[string]any{}, false
 		for _, full := range slices.Sorted(maps.Keys(element)) {
 			anchor, name := patchAnchor(full)
@@ -156,7 +172,7 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 				condition = and(condition, p.applies(name, element[full], inside, below+"."+full))
 			case "<":
 				x := p.variable()
-				p.when = and(p.when, p.present(at), at.at.has(key), place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full)))
+				p.when = and(p.when, p.present(place), place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full)))
 			default:
 				rest[full] = element[full]
 			}
@@ -181,18 +197,35 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 		if p.position != (expr{}) && p.partial || p.position == (expr{}) && len(list) > 1 {
 			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
 		}
-		identity, named := rest[mergeKey]
-		if !named {
-			p.refuse(below, "an element without "+mergeKey+" is merged into no other", "")
+		identities := map[string]term{}
+		for _, k := range keys {
+			identity, named := rest[k]
+			if !named {
+				continue
+			}
+			value, ok := p.operand(identity, below+"."+k)
+			if !ok {
+				return nil
+			}
+			identities[k] = value
+			delete(rest, k)
+		}
+		if len(identities) > 0 && len(identities) < len(keys) {
+			p.refuse(below, "an element that names only some of "+strings.Join(keys, " and ")+" is not converted", "name all of them")
 			return nil
 		}
-		value, ok := p.operand(identity, below+"."+mergeKey)
-		if !ok {
+		if len(identities) == 0 {
+			p.refuse(below, "an element without "+strings.Join(keys, " and ")+" is merged into no other", "")
 			return nil
 		}
-		delete(rest, mergeKey)
 		same := func(of expr) expr {
-			return and(of.has(mergeKey), comparison(of.field(mergeKey).within(bindsUnary)+" == "+value.within(bindsUnary)))
+			out := yes
+			for _, k := range keys {
+				if value, named := identities[k]; named {
+					out = and(out, of.has(k), comparison(of.field(k).within(bindsUnary)+" == "+value.within(bindsUnary)))
+				}
+			}
+			return out
 		}
 		changes = append(changes, each(same(inside.at), p.position == (expr{}) && len(list) == 1))
 		if literal, ok := p.literal(element, below); ok {
@@ -203,7 +236,7 @@ func (p *patching) mergeList(list []any, at, place location, key, path string) [
 		}
 	}
 	changes = slices.DeleteFunc(append(changes, additions...), func(s string) bool { return s == noOperation })
-	return []string{either(at.at.has(key), sum(changes), replace)}
+	return []string{either(place.there, sum(changes), replace)}
 }
 
 // addsAbsent reports whether any key below v is set only if it is absent.
@@ -247,7 +280,15 @@ func (p *patching) literal(v any, path string) (string, bool) {
 			if _, isText := v[full].(string); !isText || !strings.HasPrefix(one, "'") {
 				texts = false
 			}
-			parts = append(parts, text(key)+": ", one)
+			name := text(key)
+			if strings.Contains(key, "{{") {
+				t, ok := p.operand(key, path+"."+full)
+				if !ok {
+					continue
+				}
+				name = t.value().within(bindsOr)
+			}
+			parts = append(parts, name+": ", one)
 		}
 		if len(parts) == 0 {
 			return "", false

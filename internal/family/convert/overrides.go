@@ -2,18 +2,14 @@ package convert
 
 import (
 	"maps"
-	"slices"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
 
 // overrides converts the actions that violations have in some namespaces. The first override that covers a namespace decides; those of the rule
 // precede its action, and its action precedes those of the policy.
-func (c *converter) overrides(v *kyvernov1.Validation) {
-	all, path := slices.Clone(v.FailureActionOverrides), c.path+".validate.failureActionOverrides"
-	if v.FailureAction == nil {
-		all = append(all, c.policy.Spec.ValidationFailureActionOverrides...)
-	}
+func (c *converter) overrides(all []kyvernov1.ValidationFailureActionOverride, enforce bool, path string) {
+	c.enforced, c.elsewhere = enforce, expr{}
 	other := no
 	for i := len(all) - 1; i >= 0; i-- {
 		o := &all[i]
@@ -24,7 +20,7 @@ func (c *converter) overrides(v *kyvernov1.Validation) {
 		if o.NamespaceSelector != nil {
 			covers = and(covers, comparison("namespaceObject != null"), c.selector(o.NamespaceSelector, member("namespaceObject.metadata"), path))
 		}
-		if o.Action.IsEnforce() != c.enforce(v) {
+		if o.Action.IsEnforce() != enforce {
 			other = or(covers, other)
 		} else {
 			other = and(not(covers), other)
@@ -35,18 +31,17 @@ func (c *converter) overrides(v *kyvernov1.Validation) {
 	}
 }
 
-// overridden limits a policy to the namespaces in which violations have its action, and returns the policy for the others.
-func (c *converter) overridden(made map[string]any) map[string]any {
+// overridden limits a policy to the namespaces in which violations have its action, and returns the policy for the others; none for most rules.
+func (c *converter) overridden(made map[string]any) []map[string]any {
 	if c.elsewhere == (expr{}) {
 		return nil
 	}
 	spec, _ := made["spec"].(map[string]any)
 	metadata, _ := made["metadata"].(map[string]any)
 	conditions, _ := spec["matchConditions"].([]any)
-	enforced := c.enforce(c.policy.Spec.Rules[c.index].Validation)
 	other, with, labelled := maps.Clone(made), maps.Clone(spec), maps.Clone(metadata)
 	action, suffix := "Deny", "-enforce"
-	if enforced {
+	if c.enforced {
 		action, suffix = "Audit", "-audit"
 	}
 	actions := []any{action}
@@ -60,7 +55,7 @@ func (c *converter) overridden(made map[string]any) map[string]any {
 	if annotations == nil {
 		annotations = map[string]any{}
 	}
-	if enforced {
+	if c.enforced {
 		delete(annotations, existingAnnotation)
 	} else if c.tolerant {
 		annotations[existingAnnotation] = "true"
@@ -72,5 +67,5 @@ func (c *converter) overridden(made map[string]any) map[string]any {
 	with["matchConditions"] = append(append([]any{}, conditions...), map[string]any{"name": "namespaces", "expression": c.elsewhere.text})
 	spec["matchConditions"] = append(append([]any{}, conditions...), map[string]any{"name": "namespaces", "expression": not(c.elsewhere).text})
 	other["metadata"], other["spec"] = labelled, with
-	return other
+	return []map[string]any{other}
 }

@@ -139,13 +139,14 @@ func (c *converter) patternValue(v any, at expr, path string) expr {
 	return all.macro("all", x, c.patternScalar(v, member(x), path))
 }
 
-// ofController refuses metadata that Pod templates do not have, in rules that cover Pod controllers: the classic rule reads it in the template,
-// and a policy in CEL in the controller.
-func (c *converter) ofController(name, path string) {
-	if c.controllers && !slices.Contains([]string{"labels", "annotations", "finalizers"}, name) {
-		c.refuse(path, "for Pod controllers, the classic rule looks for metadata."+name+" in the Pod template, which has none",
-			"name the controllers in match, and set the annotation pod-policies.kyverno.io/autogen-controllers to none")
+// podOf returns the Pod in an object whose metadata is read, in rules that cover Pod controllers. For fields that templates rarely have, such as the name,
+// autogen keeps the path of the controller, but the classic rule reads the template. The brackets keep autogen from changing the path.
+func (c *converter) podOf(object expr, name string) expr {
+	if !c.controllers || slices.Contains([]string{"labels", "annotations", "finalizers"}, name) {
+		return object
 	}
+	o := object.text
+	return member("dyn(" + o + ".kind == 'Pod' ? " + o + " : " + o + ".kind == 'CronJob' ? " + o + "['spec'].jobTemplate.spec.template : " + o + "['spec'].template)")
 }
 
 // elements returns a list of the value, or the value if it is a list. The elements have the type dyn: otherwise the type checker would
@@ -154,11 +155,6 @@ func elements(at expr) expr { return member("dyn([" + at.text + "].flatten())") 
 
 func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 	first, second := entriesOf(m)
-	if at.text == "object.metadata" {
-		for _, e := range append(slices.Clip(first), second...) {
-			c.ofController(e.key, path+"."+e.full)
-		}
-	}
 	conditions, checks := yes, yes
 	idle := yes // no key of the first phase is applicable, so the other keys are not evaluated
 	if len(first) == 0 {
@@ -166,10 +162,10 @@ func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 	}
 	for _, e := range first {
 		below := path + "." + e.full
-		if c.badKey(e.key, below) {
+		has, value, ok := c.keyed(e.key, at, below)
+		if !ok {
 			continue
 		}
-		has, value := at.has(e.key), at.field(e.key)
 		if e.anchor != "=" {
 			idle = no
 		}
@@ -199,9 +195,6 @@ func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 	fits, off := yes, no
 	for _, e := range slices.Backward(second) {
 		below := path + "." + e.full
-		if c.badKey(e.key, below) {
-			continue
-		}
 		part := c.patternEntry(e, at, below)
 		if part.off == no {
 			fits, off = and(part.fits, fits), and(part.fits, off)
@@ -228,7 +221,10 @@ func (c *converter) patternKey(e entry, at expr, path string) (out verdict) {
 
 // patternEntry converts a key without an anchor or with the global anchor.
 func (c *converter) patternEntry(e entry, at expr, path string) verdict {
-	has, value := at.has(e.key), at.field(e.key)
+	has, value, ok := c.keyed(e.key, at, path)
+	if !ok {
+		return sure(no)
+	}
 	if isObject(at) && e.key == "spec" && c.typeAt(c.matched, []string{"spec"}) == "map" {
 		has = yes // the API server writes the spec of every object that has one
 	}
@@ -250,17 +246,28 @@ func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 	return sure(and(has, part.fits))
 }
 
-// badKey rejects keys with wildcards and variables.
-func (c *converter) badKey(key, path string) bool {
-	switch {
+// keyed returns the condition that a map has a key of a pattern, and its value. A label or an annotation with wildcards is the first one that matches;
+// elsewhere wildcards have no meaning.
+func (c *converter) keyed(key string, at expr, path string) (has, value expr, ok bool) {
+	switch n := c.trail.names; {
 	case strings.Contains(key, "{{"):
-		c.refuse(path, "a key with a variable has no counterpart in CEL", "")
-	case wildcard.Has(key):
-		c.refuse(path, "a key with wildcards has no counterpart with the same result", "write a validation with exists() over the map by hand")
-	default:
-		return false
+		t, ok := c.operand(key, path)
+		if !ok {
+			return no, no, false
+		}
+		return comparison(t.within(bindsUnary) + " in " + at.within(bindsUnary)), member(at.within(bindsMember) + "[" + t.value().text + "]"), true
+	case wildcard.Has(key) && len(n) > 1 && n[len(n)-2] == "metadata" && (n[len(n)-1] == "labels" || n[len(n)-1] == "annotations"):
+		const x = "key"
+		matches := globText(member(x), key)
+		return at.macro("exists", x, matches), at.at(at.macro("filter", x, matches).text + ".min()"), true
 	}
-	return true
+	if at.text == "object.metadata" {
+		if pod := c.podOf(member("object"), key); pod.text != "object" {
+			at = pod.field("metadata")
+			return and(pod.has("metadata"), at.has(key)), at.field(key), true
+		}
+	}
+	return at.has(key), at.field(key), true
 }
 
 func (c *converter) patternList(l []any, at expr, path string) verdict {
@@ -321,9 +328,6 @@ func number(at expr, digits string) expr {
 
 func (c *converter) patternText(s string, at expr, path string) expr {
 	switch {
-	case strings.Contains(s, "$("):
-		c.refuse(path, "a reference in a pattern is not converted", "write the comparison as a deny condition")
-		return no
 	case strings.Contains(s, "{{"):
 		return c.patternVariable(s, at, path)
 	case s == "":

@@ -9,9 +9,8 @@ import (
 // patternVariable converts a text of a pattern with variables. Names, labels and other texts of objects have no operators and no wildcards; those
 // of ConfigMaps and constants may have them.
 func (c *converter) patternVariable(s string, at expr, path string) expr {
-	if literal := literals(s); strings.ContainsAny(literal, "|&<>") || strings.HasPrefix(literal, "!") && literal != "!" {
-		c.refuse(path, "a variable beside operators in a pattern is not converted", "write the comparison as a deny condition")
-		return no
+	if strings.ContainsAny(literals(s), "|&<>") {
+		return c.patternVariables(s, at, path)
 	}
 	rest, negated := strings.CutPrefix(s, "!")
 	t, ok := c.operand(rest, path)
@@ -37,6 +36,65 @@ func (c *converter) patternVariable(s string, at expr, path string) expr {
 	}
 	if negated {
 		return not(out)
+	}
+	return out
+}
+
+// patternVariables converts a text of a pattern with variables beside operators: alternatives, parts that must all hold, and bounds.
+func (c *converter) patternVariables(s string, at expr, path string) expr {
+	var alternatives []expr
+	for _, alternative := range splitOutside(s, '|') {
+		all := yes
+		for _, one := range splitOutside(alternative, '&') {
+			one = strings.TrimSpace(one)
+			if !strings.Contains(one, "{{") {
+				all = and(all, c.term(one, at, path))
+				continue
+			}
+			all = and(all, c.bound(one, at, path))
+		}
+		alternatives = append(alternatives, all)
+	}
+	return or(alternatives...)
+}
+
+// bound converts one comparison with a variable.
+func (c *converter) bound(s string, at expr, path string) expr {
+	for _, operator := range []string{">=", "<=", ">", "<"} {
+		rest, ok := strings.CutPrefix(s, operator)
+		if !ok {
+			continue
+		}
+		t, ok := c.operand(strings.TrimSpace(rest), path)
+		if !ok {
+			return no
+		}
+		if t.constant != nil {
+			if n, isText := t.constant.(string); isText {
+				return c.ordered(at, operator, n, path)
+			}
+			return c.ordered(at, operator, t.text, path)
+		}
+		value, wanted := "string("+at.text+")", "string("+t.value().text+")"
+		return and(t.filled(), member("isQuantity("+value+")"), member("isQuantity("+wanted+")"), comparison("quantity("+value+").compareTo(quantity("+wanted+")) "+operator+" 0"))
+	}
+	return c.patternVariable(s, at, path)
+}
+
+// splitOutside splits a text at a character, except in variables.
+func splitOutside(s string, at byte) []string {
+	out := []string{""}
+	for _, p := range partsOf(s) {
+		if p.variable != "" {
+			out[len(out)-1] += "{{ " + p.variable + " }}"
+			continue
+		}
+		for i, piece := range strings.Split(p.literal, string(at)) {
+			if i > 0 {
+				out = append(out, "")
+			}
+			out[len(out)-1] += piece
+		}
 	}
 	return out
 }

@@ -220,25 +220,36 @@ func (s *search) orNull(t term) expr {
 	return expr{there.within(bindsOr) + " ? dyn(" + t.value().text + ") : null", bindsTernary}
 }
 
-// slice converts a part of a list, from an index to the end or to another index.
+// slice converts a part of a list: from an index to another one, which count from the end if they are negative, or the list in reverse.
 func (s *search) slice(left term, bounds string) (term, bool) {
-	parts := strings.Split(bounds, ":")
-	numbers := make([]int, len(parts))
-	for i, p := range parts {
-		n, err := strconv.Atoi(p)
-		if p != "" && (err != nil || n < 0) || i == 2 && p != "" && n != 1 {
-			return s.unknown("a slice")
-		}
-		numbers[i] = n
-	}
+	parts := append(strings.Split(bounds, ":"), "")
 	all := left.list()
-	x := s.variable()
-	limit := ""
-	if len(parts) > 1 && parts[1] != "" {
-		limit = " && " + x + " < " + parts[1]
+	if parts[2] == "-1" && parts[0] == "" && parts[1] == "" {
+		out := all.each(func(l expr) expr { return member(l.within(bindsMember) + ".reverse()") })
+		out.elements = left.elements
+		return out, true
 	}
+	if parts[2] != "" && parts[2] != "1" {
+		return s.unknown("a slice")
+	}
+	x := s.variable()
 	out := all.each(func(l expr) expr {
-		return member("lists.range(size(" + l.text + ")).filter(" + x + ", " + x + " >= " + strconv.Itoa(numbers[0]) + limit + ").map(" + x + ", " + l.within(bindsMember) + "[" + x + "])")
+		size := "size(" + l.text + ")"
+		bound := func(text, operator string) expr {
+			n, err := strconv.Atoi(text)
+			switch {
+			case err != nil:
+				return yes
+			case n < 0:
+				return comparison(x + " " + operator + " " + size + " - " + strconv.Itoa(-n))
+			}
+			return comparison(x + " " + operator + " " + text)
+		}
+		kept := and(bound(parts[0], ">="), bound(parts[1], "<"))
+		if kept == yes {
+			return l
+		}
+		return member("lists.range(" + size + ").filter(" + x + ", " + kept.text + ").map(" + x + ", " + l.within(bindsMember) + "[" + x + "])")
 	})
 	out.elements = left.elements
 	return out, true

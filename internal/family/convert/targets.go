@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
@@ -30,9 +31,6 @@ func (c *converter) targets(r *kyvernov1.Rule, spec map[string]any) {
 	whole := len(all) == 1
 	for i := range all {
 		t, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
-		if len(all) > 1 && (t.RawAnyAllConditions != nil || len(t.Context) > 0) {
-			c.refuse(at, "preconditions and context of one of several targets are not converted", "split the rule")
-		}
 		list, filtered, gvr, ok := c.target(t, at)
 		if !ok {
 			continue
@@ -81,15 +79,13 @@ func (c *converter) existingSettings(r *kyvernov1.Rule, spec map[string]any) {
 	if r.SkipBackgroundRequests != nil && !*r.SkipBackgroundRequests {
 		evaluation["skipBackgroundRequests"] = false
 	}
-	onChange, path := c.policy.Spec.MutateExistingOnPolicyUpdate, "spec.mutateExistingOnPolicyUpdate"
+	onChange := c.policy.Spec.MutateExistingOnPolicyUpdate
 	if own := r.Mutation.MutateExistingOnPolicyUpdate; own != nil {
-		onChange, path = *own, c.path+".mutate.mutateExistingOnPolicyUpdate"
+		onChange = *own
 	}
-	if onChange {
-		c.note(path, "the classic rule is evaluated again at each background interval; a CEL policy is evaluated for requests and when it changes", "")
-		return
+	if !onChange {
+		c.mark(celpolicy.OnPolicyUpdateAnnotation, "false")
 	}
-	c.note(path, "a change of the policy also changes the targets of existing triggers; a change of the classic policy does not", "")
 }
 
 // target returns the expression for the targets of one entry. filtered is false if all items of a list are targets.
@@ -139,9 +135,6 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 	}
 	kept = and(kept, named)
 	if s := t.Selector; s != nil {
-		if raw := fmt.Sprint(document(s)); strings.Contains(raw, "{{") || wildcard.Has(raw) {
-			c.refuse(path+".selector", "variables and wildcards in the selector of a target are not converted", "write preconditions about target.metadata.labels")
-		}
 		kept = and(kept, c.selector(s, metadata, path+".selector"))
 	}
 	list = "dyn(resource.list(" + strings.Join(arguments, ", ") + "))"

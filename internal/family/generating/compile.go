@@ -60,7 +60,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy, o family.Options) *policy.Prog
 	rule.Generation = &policy.Generation{
 		Existing: on(e.GenerateExisting), Synchronize: on(e.Synchronize), Orphan: on(e.OrphanDownstreamOnPolicyDelete),
 		ServerSideApply: spec.UseServerSideApply != nil && *spec.UseServerSideApply,
-		Own:             true, Exact: true, Watched: true, KeepCopies: e.OrphanDownstreamOnPolicyDelete == nil, ReportsExempt: true,
+		Own:             out.Namespace != "" || p.Annotations[celpolicy.ReplaceExistingAnnotation] != "true", Exact: true, Watched: true, KeepCopies: e.OrphanDownstreamOnPolicyDelete == nil, ReportsExempt: true,
 	}
 	rule.OnBackground = e.SkipBackgroundRequests != nil && !*e.SkipBackgroundRequests
 	g.work = policy.Work{Kind: policy.WorkGenerate, Synchronize: rule.Generation.Synchronize, SkipBackground: !rule.OnBackground}

@@ -29,6 +29,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	}
 	b := &builder{
 		program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common), spec: &p.Spec,
+		onlyAsked: p.Annotations[celpolicy.OnPolicyUpdateAnnotation] == "false",
 		allowance: o.Within(), merging: celrule.Merging{Types: types(o, &p.Spec)},
 	}
 	if e := p.Spec.Evaluation; e != nil && e.UseServerSideApply != nil {
@@ -65,6 +66,7 @@ func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfi
 type builder struct {
 	program   *policy.Program
 	spec      *policiesv1beta1.MutatingPolicySpec
+	onlyAsked bool // it is not executed for existing triggers when the policy changes
 	allowance *compilecost.Allowance
 	merging   celrule.Merging
 	diags     diag.List

@@ -52,7 +52,8 @@ func (b *builder) existing() {
 	b.diags.Add(c.Diags...)
 	r := v.subject.NewRule(c)
 	r.Kind, r.OnError, r.Object, r.Stage = RuleKind, policy.ErrorByOwn, nil, policy.StageMutateExisting
-	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground, r.ReportsTargets = true, x.expression == nil, !x.work.SkipBackground, true
+	r.OnPolicyChange = !b.onlyAsked
+	r.WithoutTrigger, r.OnBackground, r.ReportsTargets = x.expression == nil, !x.work.SkipBackground, true
 	r.OldContent = b.oldContent(r)
 	r.Match, r.Eval = x.match(r.Match), x.eval
 	if r.Foreseen = x.grants(b.program); b.program.Namespace != "" {

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"ephor.invalid/ephor/bench/load"
+)
+
+// The exceptions of the measurement: three of them name policies that are evaluated, and do not select the Pod.
+const (
+	exceptionsInAll    = 500
+	exceptionsRelevant = 3
+	exceptionsTarget   = 1.02
+)
+
+// exceptions compares two processes of one installation, in interleaved rounds: one with 500 exceptions in force, of which three are relevant,
+// and one without exceptions.
+func (b *bench) exceptions() error {
+	var all strings.Builder
+	for i := range exceptionsInAll {
+		named := fmt.Sprintf("other-%d", i)
+		if i < exceptionsRelevant {
+			named = []string{"disallow-host-namespaces", "disallow-privileged-containers", "disallow-capabilities"}[i]
+		}
+		fmt.Fprintf(&all, `---
+{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: e-%d, namespace: default, annotations: {exceptions.ephor.dev/reason: x, exceptions.ephor.dev/owner: y}},
+spec: {exceptions: [{policyName: %s, ruleNames: ["*"]}], match: {any: [{resources: {kinds: [Pod], namespaces: [shop], names: ["other-%d"]}}]}}}
+`, i, named, i)
+	}
+	c, servers, err := b.startReplicas("e2e", nil, [][]string{{"--enablePolicyException=true", "--exceptionNamespace=*"}, {"--enablePolicyException=false"}}, classicPolicies)
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if _, err := c.Kubectl(ctx, []byte(all.String()), "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	if err := c.Wait(ctx, "the exceptions to be in force", func() error { return inForce(ctx, servers[0].Metrics) }); err != nil {
+		return err
+	}
+	good, bad := load.Review(load.Pod("shop", false)), load.Review(load.Pod("shop", true))
+	for _, pod := range []struct {
+		name    string
+		body    []byte
+		allowed bool
+	}{{"good", good, true}, {"bad", bad, false}} {
+		cpu := [2][]time.Duration{}
+		for i := range floorRounds + 1 {
+			for k, s := range servers {
+				r, err := s.Round(floorRequests, load.Question{Body: pod.body, Allowed: pod.allowed})
+				if err != nil {
+					return err
+				}
+				if i > 0 { // the first round only warms up
+					cpu[k] = append(cpu[k], r.CPU)
+				}
+			}
+		}
+		with, without := load.Median(cpu[0]), load.Median(cpu[1])
+		ratio := float64(with) / float64(without)
+		fmt.Printf("%s Pod: %d µs with %d exceptions, %d relevant; %d µs without: %.3f (target %.2f)\n", pod.name, with.Microseconds(), exceptionsInAll, exceptionsRelevant, without.Microseconds(), ratio, exceptionsTarget)
+		b.row("exceptions-"+pod.name, "x", ratio, exceptionsTarget)
+	}
+	return nil
+}
+
+// inForce returns an error unless the metrics of a process count all exceptions.
+func inForce(ctx context.Context, address string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && !strings.Contains(string(text), fmt.Sprintf(`ephor_policy_exceptions{state="in_force"} %d`, exceptionsInAll)) {
+		err = errors.New("not all of them are counted")
+	}
+	return err
+}

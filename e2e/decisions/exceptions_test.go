@@ -1,0 +1,183 @@
+package decisions
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ephor.invalid/ephor/e2e/suite"
+)
+
+// requesting are the rights of a tenant, of an approver, and of what applies in GitOps: the application controller of Argo CD may approve, the
+// kustomize-controller of Flux does so as the account that a Kustomization impersonates.
+const requesting = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: e2e-exceptions}
+rules:
+- {apiGroups: [kyverno.io, policies.kyverno.io], resources: [policyexceptions, policyexceptions/status], verbs: [get, list, create, update, patch, delete]}
+- {apiGroups: [""], resources: [configmaps], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: e2e-approver}
+rules:
+- {apiGroups: [kyverno.io, policies.kyverno.io], resources: [policyexceptions], verbs: [approve]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: e2e-exceptions}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: e2e-exceptions}
+subjects:
+- {kind: User, name: tenant}
+- {kind: User, name: jane}
+- {kind: User, name: "system:serviceaccount:argocd:argocd-application-controller"}
+- {kind: User, name: "system:serviceaccount:apps:flux-applier"}
+- {kind: User, name: "system:serviceaccount:apps:flux-tenant"}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: e2e-approver}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: e2e-approver}
+subjects:
+- {kind: User, name: jane}
+- {kind: User, name: "system:serviceaccount:argocd:argocd-application-controller"}
+- {kind: User, name: "system:serviceaccount:apps:flux-applier"}
+`
+
+// exceptionFor returns an exception from RequireTeam for ConfigMaps of a name.
+func exceptionFor(name, object string) string {
+	return fmt.Sprintf(`{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: %s, namespace: default}, spec: {exceptions: [{policyName: require-team, ruleNames: [team]}],
+		match: {any: [{resources: {kinds: [ConfigMap], namespaces: [default], names: [%s]}}]}}}`, name, object)
+}
+
+var namedDecision = regexp.MustCompile(`decision ([0-9a-f-]{36}) \(ephor why `)
+
+// The way from a refusal to an exception in force: the refusal names its decision, which becomes a request; only who has the verb approve sets
+// it in force. Copied and replayed approvals, and those of changed or restored exceptions, are none. In GitOps the identity that applies approves.
+func TestFromRefusalToApproval(t *testing.T) {
+	records := filepath.Join(t.TempDir(), "decisions.jsonl")
+	cluster.Apply(t, suite.RequireTeam+"---"+requesting)
+	replica := cluster.StartEnforcing(t, 1, "--decisions="+records, "--enablePolicyException", "--exceptionNamespace=*", "--exceptionApproval")[0]
+	t.Cleanup(func() {
+		_, _ = cluster.Try(t, "", "delete", "policyexceptions.kyverno.io", "-n", "default", "--all")
+	})
+	create := func(name string) error {
+		_, err := cluster.Try(t, "", "create", "configmap", name, "-n", "default", "--dry-run=server")
+		return err
+	}
+	exempt := func(name string, want bool) {
+		t.Helper()
+		suite.Until(t, fmt.Sprintf("%s is exempt: %v", name, want), func() error {
+			if err := create(name); (err == nil) != want {
+				return fmt.Errorf("the answer is %w", errors.Join(err, errors.New("not as expected")))
+			}
+			return nil
+		})
+	}
+	event := func(name string) {
+		t.Helper()
+		suite.Until(t, "an event says that "+name+" is pending", func() error {
+			if out := cluster.Must(t, "", "get", "events", "-A", "--field-selector", "reason=ExceptionPending,involvedObject.name="+name, "-o", "name"); out == "" {
+				return errors.New("no event")
+			}
+			return nil
+		})
+	}
+
+	// A request from the refusal.
+	refused := create("legacy")
+	found := namedDecision.FindStringSubmatch(fmt.Sprint(refused))
+	if found == nil {
+		t.Fatalf("the refusal names no decision: %v", refused)
+	}
+	wanted := ""
+	suite.Until(t, "the decision is recorded", func() (err error) {
+		wanted, err = ephor("why", found[1], "-f", records, "--exception", "-p", write(t, suite.RequireTeam), "--reason", "it is older than the rule", "--owner", "team-shop")
+		return err
+	})
+	cluster.Must(t, wanted, "create", "-f", "-", "--as=tenant")
+	name := strings.TrimPrefix(cluster.Must(t, "", "get", "policyexceptions.kyverno.io", "-n", "default", "-o", "name"), "policyexception.kyverno.io/")
+	name = strings.TrimSpace(name)
+	event(name)
+	exempt("legacy", false)
+
+	// An approver without the right, and one with it.
+	const approve = "exceptions.ephor.dev/approve=yes"
+	cluster.Must(t, "", "annotate", "policyexceptions.kyverno.io", name, "-n", "default", approve, "--as=tenant")
+	exempt("legacy", false)
+	cluster.Must(t, "", "annotate", "policyexceptions.kyverno.io", name, "-n", "default", "exceptions.ephor.dev/approve=again", "--overwrite", "--as=jane")
+	exempt("legacy", true)
+	approval := cluster.Must(t, "", "get", "policyexceptions.kyverno.io", name, "-n", "default", "-o", "jsonpath={.status.approval}")
+	if !strings.Contains(approval, `"by":"jane"`) {
+		t.Errorf("the approval is %s", approval)
+	}
+
+	// A copied approval.
+	cluster.Must(t, exceptionFor("copied", "other"), "create", "-f", "-", "--as=tenant")
+	const written = "status.approval is written by the controllers only"
+	replay := func(name string) {
+		t.Helper()
+		_, err := cluster.Try(t, "", "patch", "policyexceptions.kyverno.io", name, "-n", "default", "--subresource=status", "--type=merge", "-p", `{"status":{"approval":`+approval+`}}`, "--as=tenant")
+		if err == nil || !strings.Contains(err.Error(), written) {
+			t.Errorf("an approval is put into %s: %v", name, err)
+		}
+	}
+	replay("copied")
+	exempt("other", false)
+
+	// Changed content is pending again. The approval of the earlier state cannot be put back, and does not count for the same spec again.
+	names := func(list string) string {
+		return `[{"op": "add", "path": "/spec/match/all/0/resources/names", "value": ` + list + `}]`
+	}
+	cluster.Must(t, "", "patch", "policyexceptions.kyverno.io", name, "-n", "default", "--type=json", "-p", names(`["*"]`), "--as=tenant")
+	exempt("legacy", false)
+	replay("copied")
+	cluster.Must(t, "", "patch", "policyexceptions.kyverno.io", name, "-n", "default", "--type=json", "-p", names(`["legacy"]`), "--as=tenant")
+
+	// Merging approves, if the identity that applies may approve.
+	for what, user := range map[string]string{"argo": "system:serviceaccount:argocd:argocd-application-controller", "flux": "system:serviceaccount:apps:flux-applier"} {
+		cluster.Must(t, exceptionFor(what, what), "apply", "--server-side", "--field-manager="+what, "-f", "-", "--as="+user)
+		exempt(what, true)
+	}
+	cluster.Must(t, exceptionFor("unapproved", "unapproved"), "apply", "--server-side", "--field-manager=kustomize-controller", "-f", "-", "--as=system:serviceaccount:apps:flux-tenant")
+	event("unapproved")
+	for _, name := range []string{"unapproved", "legacy", "other"} { // the later approvals of argo and flux are in force, so these states are known
+		exempt(name, false)
+	}
+
+	// A restored exception has another UID.
+	cluster.Must(t, "", "delete", "policyexceptions.kyverno.io", "argo", "-n", "default")
+	cluster.Must(t, exceptionFor("argo", "argo"), "create", "-f", "-", "--as=tenant")
+	event("argo")
+	exempt("argo", false)
+	suite.Until(t, "the metric counts it", func() error {
+		text := suite.Metrics(t, replica.MetricsAddr)
+		if !strings.Contains(text, `ephor_policy_exceptions{state="pending"} 4`) {
+			return errors.New("not four are pending")
+		}
+		return nil
+	})
+
+	// The use is in the status.
+	suite.Until(t, "the status has the use", func() error {
+		if out := cluster.Must(t, "", "get", "policyexceptions.kyverno.io", "flux", "-n", "default", "-o", "jsonpath={.status.use.rules} {.status.approval.by}"); !strings.HasPrefix(out, `["require-team/team"]`) {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
+// write writes a text into a file and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
