@@ -24,7 +24,6 @@ var rooms = []string{
 var goroutines = map[string]string{
 	"secretpath/guard.go":             "one read of the Secret for all requests that wait for it",
 	"scan/loop.go":                    "objects of a page are evaluated in parallel",
-	"ephemeral/writer.go":             "writes what requests left behind, until the process ends",
 	"discovery/discovery.go":          "one fetch for all that wait for it",
 	"updaterequest/work.go":           "Parallel, for rules of an UpdateRequest",
 	"updaterequest/enqueue/writer.go": "a request waits for the writes of its work, in parallel",

@@ -160,7 +160,16 @@ func (b *bench) atRest(row, policies string, target float64, folders ...string) 
 	if err != nil {
 		return err
 	}
-	fmt.Printf("admission process at rest with %s, %s after ready: %.0f MB resident\n", policies, settle, mb)
+	before, err := load.CPUTime(s.PID)
+	if err != nil {
+		return err
+	}
+	time.Sleep(settle)
+	after, err := load.CPUTime(s.PID)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("admission process at rest with %s, %s after ready: %.1f MB resident, then %d ms CPU in %s\n", policies, settle, mb, (after - before).Milliseconds(), settle)
 	b.row(row, "MB", mb, target)
 	return nil
 }

@@ -97,7 +97,7 @@ func runAdmission(ctx context.Context, f *flags, e env, b *base) error {
 			return p.rows(), nil
 		},
 		After: down.End,
-		Last:  []func(context.Context){p.work.End, p.sending.Run, p.decisions.Run},
+		Last:  []func(context.Context){p.work.End, p.sending.End, p.decisions.Run},
 	})
 }
 

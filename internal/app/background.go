@@ -65,7 +65,7 @@ func runBackground(ctx context.Context, f *flags, e env, b *base) error {
 	return p.run(ctx, backgroundLease, controller.Process{
 		Build: c.build, Fill: c.watch, Rows: func(context.Context) ([]controller.Row, error) { return c.rows(), nil },
 		Last: []func(context.Context){
-			func(ctx context.Context) { c.sending.Run(ctx) }, func(ctx context.Context) { c.record.End(ctx) }, func(ctx context.Context) { c.worker.Executed.End(ctx) },
+			func(ctx context.Context) { c.sending.End(ctx) }, func(ctx context.Context) { c.record.End(ctx) }, func(ctx context.Context) { c.worker.Executed.End(ctx) },
 		},
 	})
 }

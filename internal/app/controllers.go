@@ -60,10 +60,7 @@ func (p *admitting) rows() []controller.Row {
 			rows = append(rows, p.approvals.Row(), p.approvals.Renew(p.catalog.Snapshot))
 		}
 	}
-	if p.sending != nil {
-		rows = append(rows, p.sending.Row())
-	}
-	return slices.Concat(rows, p.common(), p.renewal, p.certs.Renew())
+	return slices.Concat(rows, p.common(), p.sending.Rows(), p.renewal, p.certs.Renew())
 }
 
 // rows are the rows of the background controller: the work of generate and mutate-existing rules.
@@ -75,9 +72,9 @@ func (c *background) rows() []controller.Row {
 		{Name: "executed-work-record", Owner: controller.Inside(c.ring), Sources: on(&c.worker.Executed.Changed), Reconcile: one(c.worker.Executed.Reconcile)},
 		{Name: "policies-seen", Sources: on(controller.Forever(func(ctx context.Context) { c.catalog.Follow(ctx, c.follower.See) }))},
 		{Name: "policy-controller", Owner: controller.Leader, Sources: on(c.catalog, c.kindsDefined), Reconcile: one(c.follower.Once)},
-		c.sending.Row(), c.standby, c.exceeded.Row(),
+		c.standby, c.exceeded.Row(),
 	}
-	return slices.Concat(rows, c.record.Rows(c.follower, c.catalog), c.common())
+	return slices.Concat(rows, c.record.Rows(c.follower, c.catalog), c.sending.Rows(), c.common())
 }
 
 // rows are the rows of the reports controller: scans, reports, and with them the dashboard and the store of decisions.

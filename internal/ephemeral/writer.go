@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 )
@@ -56,7 +57,7 @@ const (
 	// repeatAfter is the time after which unchanged results of a resource are sent again. They must be sent, since another
 	// replica may have found others meanwhile; but resources that are updated every second are common.
 	repeatAfter = time.Minute
-	// look is the interval at which due results are written.
+	// look is the shortest pause between two rounds of writing.
 	look = 500 * time.Millisecond
 	// maxWaiting and maxBytes bound the waiting results, in resources and in bytes.
 	maxWaiting = 10_000
@@ -73,6 +74,7 @@ const (
 // Writer sends results. It is safe for concurrent use.
 type Writer struct {
 	Options
+	first controller.Signal // results wait, and none did before
 
 	mu      sync.Mutex
 	closed  bool
@@ -97,7 +99,7 @@ type part struct {
 	entries []report.Entry
 }
 
-// New returns a Writer; results wait until Run writes them.
+// New returns a Writer; results wait until its Row, or End, writes them.
 func New(o Options) *Writer {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
@@ -181,6 +183,9 @@ func (w *Writer) keep(now time.Time, req *policy.Request, entries []report.Entry
 	w.bytes -= p.bytes
 	p.add(now.Unix(), entries)
 	w.bytes += p.bytes
+	if len(w.waiting) == 1 {
+		w.first.Fire() // otherwise a round is due already
+	}
 }
 
 // key identifies a resource: by its UID, or by its name if it has none yet, for example while a new object is mutated.
@@ -253,18 +258,25 @@ func (w *Writer) Waiting() int {
 	return len(w.waiting)
 }
 
-// Run writes results until ctx is done, and then waiting ones for a few seconds.
-func (w *Writer) Run(ctx context.Context) {
-	ticker := time.NewTicker(look)
-	defer ticker.Stop()
-	for open := true; open; {
-		select {
-		case <-ticker.C:
-			w.flush(ctx, func(p *pending, now time.Time) bool { return !p.due.After(now) })
-		case <-ctx.Done():
-			open = false
+// Row returns the row that writes the results that are due.
+func (w *Writer) Row() controller.Row {
+	return controller.Row{Name: "results-sending", Sources: []controller.Source{&w.first}, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) {
+		w.flush(ctx, func(p *pending, now time.Time) bool { return !p.due.After(now) })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var next time.Duration
+		for _, p := range w.waiting {
+			if wait := max(look, p.due.Sub(w.Now())); next == 0 || wait < next {
+				next = wait
+			}
 		}
-	}
+		return next, nil
+	}, Collect: look}
+}
+
+// End waits until ctx is done, and then writes what waits, for a few seconds.
+func (w *Writer) End(ctx context.Context) {
+	<-ctx.Done()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer stop()
 	w.mu.Lock()

@@ -233,13 +233,32 @@ func TestWriterBounds(t *testing.T) {
 	}
 }
 
+// The row has a round when results are due, and none while nothing waits.
+func TestWriterRow(t *testing.T) {
+	d := newDesk(func(*Options) {})
+	round := func(want time.Duration, written string) {
+		t.Helper()
+		next, err := d.Row().Reconcile(t.Context(), "")
+		if said := d.said(); next != want || err != nil || said != written {
+			t.Errorf("next round after %v, want %v; %v, written %q", next, want, err, said)
+		}
+	}
+	round(0, "")
+	d.Put(podRequest("a", policy.Create), []policy.Result{found("r", policy.StatusPass)})
+	round(gather, "")
+	d.at = d.at.Add(gather - time.Millisecond)
+	round(look, "")
+	d.at = d.at.Add(time.Millisecond)
+	round(0, "a:p/r=pass@100")
+}
+
 // Waiting results are written when the process stops; later results are not accepted.
 func TestWriterDrains(t *testing.T) {
 	d := newDesk(func(*Options) {})
 	d.Put(podRequest("a", policy.Create), []policy.Result{found("r", policy.StatusPass)})
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	d.Run(ctx)
+	d.End(ctx)
 	if got := d.said(); got != "a:p/r=pass@100" {
 		t.Errorf("written: %q", got)
 	}

@@ -89,6 +89,17 @@ func (l *loop) key(namespace, name, uid string) string {
 	return strings.Join([]string{l.set.Load().resource.GroupResource().String(), namespace, name, uid}, "/")
 }
 
+// begin begins the evaluation of one object, if it is known and nothing sweeps; looking.Done ends it.
+func (l *loop) begin(uid string) (known, sweeping bool) {
+	l.known.Lock()
+	defer l.known.Unlock()
+	known = l.objects[uid] != nil
+	if known && !l.sweeping {
+		l.looking.Add(1)
+	}
+	return known, l.sweeping
+}
+
 // look evaluates a changed object.
 func (s *Scanner) look(ctx context.Context, key string) (again time.Duration, err error) {
 	part := strings.SplitN(key, "/", 4)
@@ -99,19 +110,16 @@ func (s *Scanner) look(ctx context.Context, key string) (again time.Duration, er
 	s.mu.Lock()
 	l := s.loops[schema.ParseGroupResource(part[0])]
 	s.mu.Unlock()
-	switch {
-	case l == nil:
+	if l == nil {
 		return 0, nil
-	case !l.sweeping.TryRLock():
+	}
+	switch known, sweeping := l.begin(uid); {
+	case sweeping:
 		return objectQuiet, nil // the sweep may evaluate it
-	}
-	defer l.sweeping.RUnlock()
-	l.known.Lock()
-	gone := l.objects[uid] == nil
-	l.known.Unlock()
-	if gone {
+	case !known:
 		return 0, nil
 	}
+	defer l.looking.Done()
 	s.objects <- struct{}{}
 	defer func() { <-s.objects }()
 	i, err := get(ctx, s.o.Objects, l.set.Load().resource, namespace, name)

@@ -32,11 +32,11 @@ type loop struct {
 	stale bool               // all objects must be checked again
 	end   context.CancelFunc // ends the current watch or pause; nil during a sweep
 
-	// sweeping is held for writing by a sweep, and for reading by the evaluation of one changed object.
-	sweeping sync.RWMutex
-	sweeps   uint32
 	known    sync.Mutex
 	objects  map[string]*object // by UID
+	sweeps   uint32
+	sweeping bool           // changed objects wait for the end of the sweep
+	looking  sync.WaitGroup // the evaluations of changed objects, for which a sweep waits
 
 	watches   controller.Pause // between watches that end at once
 	evaluated atomic.Bool      // all objects were evaluated once
@@ -135,9 +135,16 @@ func (l *loop) name(err error) {
 
 // sweep checks all objects, page by page, and returns the version of the list.
 func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
-	l.sweeping.Lock()
-	defer l.sweeping.Unlock()
+	l.known.Lock()
+	l.sweeping = true
 	l.sweeps++
+	l.known.Unlock()
+	l.looking.Wait()
+	defer func() {
+		l.known.Lock()
+		defer l.known.Unlock()
+		l.sweeping = false
+	}()
 	began := l.set.Load()
 	limit := int64(pageSize)
 	read := func(ctx context.Context, o metav1.ListOptions) (*page, error) {

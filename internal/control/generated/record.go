@@ -40,32 +40,17 @@ func NewRecord(ctx context.Context, cfg *rest.Config, namespace string, c client
 
 // Rows returns the row that merges and writes the record, and that of the leader, which watches the objects of synchronized rules.
 func (r *Record) Rows(f *follow.Follower, c *catalog.Catalog) []controller.Row {
-	watches := &controller.Group[schema.GroupVersionResource]{}
-	watcher := &follow.Watcher{Follower: f, Watch: r.watch, Want: func(want map[schema.GroupVersionResource]func(context.Context)) {
-		sources := map[schema.GroupVersionResource]controller.Source{}
-		for gvr, follow := range want {
-			sources[gvr] = controller.Forever(follow)
-		}
-		watches.Set(sources)
-	}, Wake: r.changed.Fire, Log: r.log}
+	watcher := &follow.Watcher{Follower: f, Watch: r.watch, Wake: r.changed.Fire, Log: r.log}
 	return []controller.Row{
 		{Name: "generated-objects-record", Sources: []controller.Source{r.changed, controller.Forever(r.run)}, Reconcile: controller.Singleton(r.Reconcile)},
-		{Name: "generated-objects", Owner: controller.Leader, Sources: []controller.Source{c, r.changed, watches}, Reconcile: controller.Singleton(watcher.Once)},
+		{Name: "generated-objects", Owner: controller.Leader, Sources: []controller.Source{c, r.changed, &watcher.Watches}, Reconcile: controller.Singleton(watcher.Once)},
 	}
 }
 
 // watch follows the metadata of a resource.
-func (r *Record) watch(gvr schema.GroupVersionResource, h follow.Handler) func(context.Context) {
-	return func(ctx context.Context) {
-		r.log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
-		(&controller.Reflector[*metav1.PartialObjectMetadata]{From: controller.From(r.metadata.Resource(gvr)), Sink: controller.Sink[*metav1.PartialObjectMetadata]{
-			Begin:  h.Begin,
-			Seen:   func(o *metav1.PartialObjectMetadata) error { h.Seen(string(o.UID), o.ResourceVersion); return nil },
-			Gone:   func(o *metav1.PartialObjectMetadata) { h.Gone(string(o.UID)) },
-			Listed: func(string) error { h.Listed(); return nil },
-			Failed: h.Failed,
-		}}).Run(ctx)
-	}
+func (r *Record) watch(gvr schema.GroupVersionResource, sink controller.Sink[*metav1.PartialObjectMetadata]) controller.Source {
+	r.log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
+	return &controller.Reflector[*metav1.PartialObjectMetadata]{From: controller.From(r.metadata.Resource(gvr)), Sink: sink}
 }
 
 // run merges the objects of other replicas.

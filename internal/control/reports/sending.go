@@ -68,8 +68,12 @@ func doubtsOf(t *telemetry.Telemetry) *ephemeral.Doubts {
 	return &ephemeral.Doubts{Count: t.Metrics.ReportUnproved, Log: t.Log, Now: time.Now}
 }
 
-// Row returns the row that keeps the state of the reports controller current, by watching its Lease.
-func (s *Sending) Row() controller.Row {
+// Rows returns the row that writes results, and the one that keeps the state of the reports controller current, by watching its Lease. A nil Sending
+// has none.
+func (s *Sending) Rows() []controller.Row {
+	if s == nil {
+		return nil
+	}
 	there := false
 	gone := func(*coordinationv1.Lease) { s.view.Gone() }
 	saw := func(l *coordinationv1.Lease) error {
@@ -93,13 +97,13 @@ func (s *Sending) Row() controller.Row {
 	follow := &controller.Reflector[*coordinationv1.Lease]{From: s.leases, Sink: controller.Sink[*coordinationv1.Lease]{
 		Begin: func() { there = false }, Seen: saw, Gone: gone, Listed: listed,
 	}}
-	return controller.Row{Name: "reports-controller", Sources: []controller.Source{follow}}
+	return []controller.Row{s.Row(), {Name: "reports-controller", Sources: []controller.Source{follow}}}
 }
 
-// Run writes until ctx is done.
-func (s *Sending) Run(ctx context.Context) {
+// End waits until ctx is done, and then writes what waits.
+func (s *Sending) End(ctx context.Context) {
 	if s != nil {
-		s.Writer.Run(ctx)
+		s.Writer.End(ctx)
 	}
 }
 

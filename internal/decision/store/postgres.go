@@ -71,6 +71,9 @@ type Postgres struct {
 	o      Options
 	reads  bool // the store is read only
 	closed atomic.Bool
+	// search is the time after which a search for a page goes on in windows, and window their number of records.
+	search time.Duration
+	window int
 	// limited begins transactions: the server ends those of a process that has vanished, so that their locks stop no other one.
 	limited string
 
@@ -103,7 +106,7 @@ func NewPostgres(address string, o Options) (*Postgres, error) {
 	}
 	c.ConnectTimeout = sendTimeout
 	c.RuntimeParams["application_name"] = "ephor"
-	s := &Postgres{config: c, o: o, limited: limitedTo(queryTimeout)}
+	s := &Postgres{config: c, o: o, limited: limitedTo(queryTimeout), search: queryTimeout / 2, window: pageScan}
 	s.writing, s.reading = newLink(s.connect), newLink(s.connect)
 	return s, nil
 }
@@ -295,6 +298,14 @@ func (c *conditions) add(text, value string) {
 	c.text = append(c.text, strings.ReplaceAll(text, "$", "$"+strconv.Itoa(len(c.args))))
 }
 
+// where returns the conditions for a statement.
+func (c *conditions) where() string {
+	if len(c.text) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.text, " AND ")
+}
+
 // Page implements decision.Reader.
 func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
 	page := decision.Page{Records: []decision.Record{}}
@@ -309,8 +320,9 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 	if !q.Until.IsZero() {
 		c.add("at < $::bigint", strconv.FormatInt(q.Until.UnixMicro(), 10))
 	}
+	position, windows := strings.CutSuffix(after, inWindows)
 	if after != "" {
-		at, id, _ := strings.Cut(after, ".")
+		at, id, _ := strings.Cut(position, ".")
 		for _, number := range []string{at, id} {
 			if _, err := strconv.ParseInt(number, 10, 64); err != nil {
 				return page, fmt.Errorf("%w: %q", decision.ErrPosition, after)
@@ -318,6 +330,7 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		}
 		c.text = append(c.text, "(at, id) "+than+" ("+at+", "+id+")") // numbers
 	}
+	span := c
 	if q.UID != "" {
 		c.add("uid = $", q.UID)
 	}
@@ -350,14 +363,7 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		}
 		c.add("namespace = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(seen))
 	}
-	where := ""
-	if len(c.text) > 0 {
-		where = " WHERE " + strings.Join(c.text, " AND ")
-	}
-	// The page ends with the record that exceeds its length.
-	rows, err := s.query(ctx, "SELECT at, id, record, bodies, before + octet_length(record) FROM (SELECT *, sum(octet_length(record)) OVER (ORDER BY "+order+") - octet_length(record) AS before"+
-		" FROM (SELECT at, id, record, bodies FROM ephor_decisions"+where+" ORDER BY "+order+" LIMIT "+strconv.Itoa(max(limit, 0))+") AS most) AS page"+
-		" WHERE before <= "+strconv.Itoa(pageBytes)+" ORDER BY "+order, c.args)
+	rows, end, windows, err := s.find(ctx, &c, &span, than, order, limit, windows)
 	if err != nil {
 		return page, err
 	}
@@ -400,10 +406,44 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		page.Records = append(page.Records, r)
 	}
 	if full {
-		last := rows[len(rows)-1]
-		page.Next = string(last[0]) + "." + string(last[1])
+		end = string(rows[len(rows)-1][0]) + "." + string(rows[len(rows)-1][1])
+	}
+	if page.Next = end; end != "" && windows {
+		page.Next += inWindows
 	}
 	return page, nil
+}
+
+// inWindows ends the position of a page whose search goes on in windows.
+const inWindows = ".w"
+
+// find returns the rows of a page. If the search for them takes too long, it searches only a window of the records that span selects, and returns
+// the position of its end; end is empty if nothing is left.
+func (s *Postgres) find(ctx context.Context, c, span *conditions, than, order string, limit int, windows bool) (rows [][][]byte, end string, _ bool, err error) {
+	// The page ends with the record that exceeds its length.
+	rowsOf := func(ctx context.Context, c *conditions) ([][][]byte, error) {
+		return s.query(ctx, "SELECT at, id, record, bodies, before + octet_length(record) FROM (SELECT *, sum(octet_length(record)) OVER (ORDER BY "+order+") - octet_length(record) AS before"+
+			" FROM (SELECT at, id, record, bodies FROM ephor_decisions"+c.where()+" ORDER BY "+order+" LIMIT "+strconv.Itoa(max(limit, 0))+") AS most) AS page"+
+			" WHERE before <= "+strconv.Itoa(pageBytes)+" ORDER BY "+order, c.args)
+	}
+	if !windows {
+		soon, cancel := context.WithTimeout(ctx, s.search)
+		defer cancel()
+		if rows, err = rowsOf(soon, c); err == nil || soon.Err() == nil || ctx.Err() != nil {
+			return rows, "", false, err
+		}
+	}
+	last, err := s.query(ctx, "SELECT at, id FROM ephor_decisions"+span.where()+" ORDER BY "+order+" LIMIT 1 OFFSET "+strconv.Itoa(s.window-1), span.args)
+	if err != nil {
+		return nil, "", true, err
+	}
+	if len(last) > 0 {
+		at, id := string(last[0][0]), string(last[0][1])
+		end = at + "." + id
+		c.text = append(c.text, "NOT (at, id) "+than+" ("+at+", "+id+")")
+	}
+	rows, err = rowsOf(ctx, c)
+	return rows, end, true, err
 }
 
 // among adds the condition that one of the patterns matches a column, if there are patterns.

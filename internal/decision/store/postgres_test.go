@@ -61,6 +61,15 @@ func TestPostgres(t *testing.T) {
 		}
 	}
 	testQueries(t, stores[0], records, rand.New(rand.NewPCG(23, 24)), false)
+	// A search that takes too long goes on in windows.
+	slow := d.open(Options{})
+	slow.search, slow.window = 0, 700
+	for _, q := range []decision.Query{{}, {Oldest: true}, {Policies: []string{"stri?t"}, Since: day.Add(20 * time.Minute)}, {Users: []string{"none*"}}, {UID: records[5].UID, Requests: true, Oldest: true}} {
+		want, got := all(t, stores[0], &q, 1000), all(t, slow, &q, 100)
+		if len(got) != len(want) || len(want) > 0 && (got[0].UID != want[0].UID || got[len(got)-1].UID != want[len(want)-1].UID) {
+			t.Errorf("%+v: %d records in windows, want %d", q, len(got), len(want))
+		}
+	}
 	namespaces, err := stores[0].Namespaces(t.Context())
 	if err != nil || strings.Join(namespaces, " ") != "team-0 team-1 team-2 team-3" {
 		t.Errorf("%q, %v", namespaces, err)

@@ -112,6 +112,7 @@ type SQLite struct {
 	write   *sql.DB
 	closed  bool
 	checked bool // this process has opened the file
+	suspect bool // the open file looked damaged
 	known   map[[16]byte]term
 	bodies  map[[16]byte]term
 	looked  time.Time // when the age of records was last checked
@@ -239,7 +240,7 @@ func (s *SQLite) opened(ctx context.Context) error {
 // begin opens the databases, checks them, and creates the tables.
 func (s *SQLite) begin(ctx context.Context) (err error) {
 	_, statErr := os.Stat(s.path + "-wal")
-	torn := statErr == nil && !s.checked // the last process did not close it
+	torn := s.suspect || statErr == nil && !s.checked // the last process did not close it
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		err = f.Close()
@@ -264,6 +265,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 		if err := s.check(ctx, s.write); err != nil {
 			return err
 		}
+		s.suspect = false
 	}
 	before, err := s.versioned(ctx, s.write, 0)
 	if err != nil {
@@ -439,6 +441,7 @@ func broken(err error) bool {
 // setAside renames a damaged file to PATH.damaged, replaces an earlier file of that name, and reports it.
 func (s *SQLite) setAside(why error) error {
 	s.end()
+	s.suspect = false
 	for _, suffix := range []string{"-shm", "-wal", ""} { // the log of a file must not be there when a new one begins
 		err := os.Rename(s.path+suffix, s.path+".damaged"+suffix)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
@@ -26,33 +28,22 @@ import (
 // these objects (Generation.Watched). It creates an UpdateRequest for each change. One replica at a time runs it.
 type Watcher struct {
 	Follower *Follower
-	// Watch returns the function that follows the metadata of a resource until its context is done.
-	Watch func(schema.GroupVersionResource, Handler) func(context.Context)
-	// Want makes these functions run, and ends the others.
-	Want func(map[schema.GroupVersionResource]func(context.Context))
+	// Watch returns the source that follows the metadata of a resource.
+	Watch func(schema.GroupVersionResource, controller.Sink[*metav1.PartialObjectMetadata]) controller.Source
 	// Wake makes the row of the Watcher call Once again.
 	Wake func()
 	Log  *slog.Logger
+	// Watches are the sources that run.
+	Watches controller.Group[schema.GroupVersionResource]
 
 	mu      sync.Mutex
-	watched map[schema.GroupVersionResource]func(context.Context)
+	watched map[schema.GroupVersionResource]controller.Source
 	kinds   map[schema.GroupVersionResource]schema.GroupVersionKind
 	pending map[change]pending
 	since   time.Time // of the first pending change
 	// last holds the time at which work was last written for a change, so that two writers that overwrite each other's changes do not use all
 	// the capacity.
 	last map[change]time.Time
-}
-
-// Handler receives what happens to the objects of a resource. Its functions are called one at a time.
-type Handler struct {
-	// Begin is called before each list, and Listed after it.
-	Begin, Listed func()
-	// Seen is called for each object that is listed, added or changed, and Gone for each that is deleted.
-	Seen func(uid, version string)
-	Gone func(uid string)
-	// Failed is called before each pause that follows a failure.
-	Failed func(err error, pause time.Duration)
 }
 
 // watched is one watched resource.
@@ -138,7 +129,7 @@ func (w *Watcher) reconcile() (unknown bool) {
 	}
 	w.mu.Lock()
 	if w.watched == nil {
-		w.watched, w.pending, w.last = map[schema.GroupVersionResource]func(context.Context){}, map[change]pending{}, map[change]time.Time{}
+		w.watched, w.pending, w.last = map[schema.GroupVersionResource]controller.Source{}, map[change]pending{}, map[change]time.Time{}
 		w.kinds = map[schema.GroupVersionResource]schema.GroupVersionKind{}
 	}
 	for gvr, gvk := range w.kinds {
@@ -149,21 +140,22 @@ func (w *Watcher) reconcile() (unknown bool) {
 	}
 	for gvr, gvk := range want {
 		if w.watched[gvr] == nil {
-			w.watched[gvr], w.kinds[gvr] = w.Watch(gvr, w.handler(gvr, gvk)), gvk
+			w.watched[gvr], w.kinds[gvr] = w.Watch(gvr, w.sink(gvr, gvk)), gvk
 		}
 	}
 	watches := maps.Clone(w.watched)
 	w.mu.Unlock()
-	w.Want(watches)
+	w.Watches.Set(watches)
 	return len(lost) > 0
 }
 
-// handler returns the handler of one resource.
-func (w *Watcher) handler(gvr schema.GroupVersionResource, gvk schema.GroupVersionKind) Handler {
+// sink returns the sink of one resource.
+func (w *Watcher) sink(gvr schema.GroupVersionResource, gvk schema.GroupVersionKind) controller.Sink[*metav1.PartialObjectMetadata] {
 	x := &watched{gvk: gvk, seen: map[string]bool{}}
-	return Handler{
-		Begin: func() { w.begin(x) }, Listed: func() { w.listed(x) }, Gone: w.lose,
-		Seen:   func(uid, version string) { w.see(x, uid, version) },
+	return controller.Sink[*metav1.PartialObjectMetadata]{
+		Begin: func() { w.begin(x) }, Listed: func(string) error { w.listed(x); return nil },
+		Seen:   func(o *metav1.PartialObjectMetadata) error { w.see(x, string(o.UID), o.ResourceVersion); return nil },
+		Gone:   func(o *metav1.PartialObjectMetadata) { w.lose(string(o.UID)) },
 		Failed: func(err error, pause time.Duration) { w.failed(gvr, x, err, pause) },
 	}
 }

@@ -12,14 +12,17 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
@@ -27,27 +30,39 @@ import (
 	"ephor.invalid/ephor/internal/updaterequest/origin"
 )
 
-// handlers are the handlers of the watched resources, by name.
-type handlers map[string]Handler
+// sink is the sink of a watched resource.
+type sink struct {
+	controller.Sink[*metav1.PartialObjectMetadata]
+}
+
+func object(uid, version string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: version}}
+}
+
+func (s sink) seen(uid, version string) { _ = s.Seen(object(uid, version)) }
+
+func (s sink) gone(uid string) { s.Gone(object(uid, "")) }
+
+// sinks are the sinks of the watched resources, by name.
+type sinks map[string]sink
 
 // of makes a Watcher watch what the test reports.
-func (h handlers) of(w *Watcher) *Watcher {
-	w.Want = func(map[schema.GroupVersionResource]func(context.Context)) {}
-	w.Watch = func(gvr schema.GroupVersionResource, x Handler) func(context.Context) {
-		h[gvr.Resource] = x
-		return func(context.Context) {}
+func (h sinks) of(w *Watcher) *Watcher {
+	w.Watch = func(gvr schema.GroupVersionResource, x controller.Sink[*metav1.PartialObjectMetadata]) controller.Source {
+		h[gvr.Resource] = sink{x}
+		return controller.Forever(func(context.Context) {})
 	}
 	return w
 }
 
 // list reports a list of objects, each in version 1, and what happens meanwhile.
-func (h handlers) list(resource string, during func(), uids ...string) {
+func (h sinks) list(resource string, during func(), uids ...string) {
 	h[resource].Begin()
 	for _, uid := range uids {
-		h[resource].Seen(uid, "1")
+		h[resource].seen(uid, "1")
 	}
 	during()
-	h[resource].Listed()
+	_ = h[resource].Listed("")
 }
 
 func nothing() {}
@@ -111,21 +126,21 @@ func testWatched(t *testing.T) {
 	note("sync", "copy-of-gone", "g", "s2")
 	note("sync", "written-by-us", "h", "")
 
-	watched := handlers{}
+	watched := sinks{}
 	w := watched.of(&Watcher{Follower: follower, Wake: fire, Log: slog.New(slog.DiscardHandler)})
 	ctx := t.Context()
 	rounds(t, ctx, w)
 	maps, secrets := watched["configmaps"], watched["secrets"]
 	watched.list("configmaps", nothing, "a", "b", "c", "e", "f", "g", "h", "foreign")
 	watched.list("secrets", nothing, "s", "s2")
-	maps.Seen("a", "2")
-	maps.Seen("b", "1")
-	maps.Gone("c")
-	maps.Seen("e", "2")
-	maps.Seen("foreign", "2")
-	maps.Seen("h", "2")
-	secrets.Seen("s", "2")
-	secrets.Gone("s2")
+	maps.seen("a", "2")
+	maps.seen("b", "1")
+	maps.gone("c")
+	maps.seen("e", "2")
+	maps.seen("foreign", "2")
+	maps.seen("h", "2")
+	secrets.seen("s", "2")
+	secrets.gone("s2")
 	note("sync", "written-by-us", "h", "") // the version of the write is recorded after the watch has reported it
 	e, _ := record.Object("h")
 	e.Version = "2"
@@ -169,7 +184,7 @@ func testWatched(t *testing.T) {
 }
 
 // watcherOf returns a Watcher of the ConfigMaps of a policy, and the function that records an object for it.
-func watcherOf(t *testing.T, s *site) (w *Watcher, watched handlers, note func(trigger, uid, version string)) {
+func watcherOf(t *testing.T, s *site) (w *Watcher, watched sinks, note func(trigger, uid, version string)) {
 	t.Helper()
 	s.add("sync")
 	generation := *s.policies["sync"].Rules[0].Generation
@@ -177,7 +192,7 @@ func watcherOf(t *testing.T, s *site) (w *Watcher, watched handlers, note func(t
 	s.policies["sync"].Rules[0].Generation = &generation
 	f := s.follower()
 	wake := make(chan struct{}, 100)
-	watched = handlers{}
+	watched = sinks{}
 	w = watched.of(&Watcher{Follower: f, Wake: func() { wake <- struct{}{} }, Log: slog.New(slog.DiscardHandler)})
 	return w, watched, func(trigger, uid, version string) {
 		s.record.Note(origin.Entry{
