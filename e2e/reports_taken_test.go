@@ -139,7 +139,7 @@ func consume(t *testing.T, ctx context.Context, user string, ahead time.Duration
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	w := reports.New(reports.Options{
 		Client: reportsClient(t), Metadata: mine, Form: reports.PolicyReports, Log: log, Now: time.Now,
-		Again: func(schema.GroupKind, string, string, string) {},
+		Again: func(schema.GroupKind, string) {},
 	})
 	c := reports.NewConsumer(reports.ConsumerOptions{
 		Writer: w, Client: reportsClient(t), Metadata: resources, Workers: 2, Log: log,
@@ -152,7 +152,7 @@ func consume(t *testing.T, ctx context.Context, user string, ahead time.Duration
 	done = make(chan struct{})
 	go func() {
 		defer close(done)
-		controller.RunRows(ctx, []controller.Row{{Name: "reports", Sources: w.Sources()}, {Name: reports.ConsumerName, Sources: c.Sources()}}, log, nil)
+		controller.RunRows(ctx, []controller.Row{{Name: "reports", Sources: w.Sources()}, c.Row()}, log, nil)
 	}()
 	select {
 	case <-w.Ready():
