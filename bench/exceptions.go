@@ -30,7 +30,7 @@ func (b *bench) exceptions() error {
 			named = []string{"disallow-host-namespaces", "disallow-privileged-containers", "disallow-capabilities"}[i]
 		}
 		fmt.Fprintf(&all, `---
-{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: e-%d, namespace: default, annotations: {exceptions.ephor.dev/reason: x, exceptions.ephor.dev/owner: y}},
+{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: e-%d, namespace: default, annotations: {exceptions.ephor.dev/reason: measured, exceptions.ephor.dev/owner: bench}},
 spec: {exceptions: [{policyName: %s, ruleNames: ["*"]}], match: {any: [{resources: {kinds: [Pod], namespaces: [shop], names: ["other-%d"]}}]}}}
 `, i, named, i)
 	}

@@ -35,8 +35,8 @@ func (g Garbage) Bound(ctx context.Context) {
 	percent := gcPercent
 	for {
 		metrics.Read(live)
-		if now := g.percent(live[0].Value.Uint64()); now != percent {
-			percent = now
+		if next := g.percent(live[0].Value.Uint64(), percent); next != percent {
+			percent = next
 			debug.SetGCPercent(percent)
 		}
 		select {
@@ -63,11 +63,15 @@ func afterCollections(ctx context.Context, collected chan<- struct{}) {
 	}, struct{}{})
 }
 
-// percent returns how far the heap may grow beyond the live heap before a collection, in steps, since each change triggers a collection.
-func (g Garbage) percent(live uint64) int {
-	percent := g.Most
-	for percent > g.Least && live*uint64(percent)/100 > g.Spare {
-		percent = max(g.Least, percent*3/4)
+// percent returns how far the heap may grow beyond the live heap before a collection. It stays as it is now while the bound differs by less than
+// an eighth, since each change triggers a collection.
+func (g Garbage) percent(live uint64, now int) int {
+	next := g.Most
+	if live > 0 {
+		next = max(g.Least, min(g.Most, int(g.Spare*100/live)))
 	}
-	return percent
+	if next != g.Most && next != g.Least && max(next, now)*7 < min(next, now)*8 {
+		return now
+	}
+	return next
 }

@@ -12,21 +12,23 @@ func TestGarbage(t *testing.T) {
 		name   string
 		bounds Garbage
 		live   uint64
+		now    int
 		want   int
 	}{
-		{"reports, nothing", ReportsGarbage, 0, 300},
-		{"reports, small", ReportsGarbage, 6 << 20, 300},
-		{"reports, one step", ReportsGarbage, 7 << 20, 225},
-		{"reports, three steps", ReportsGarbage, 12 << 20, 126},
-		{"reports, five steps", ReportsGarbage, 25 << 20, 70},
-		{"reports, large", ReportsGarbage, 1 << 30, 40},
-		{"admission, small", AdmissionGarbage, 10 << 20, 500},
-		{"admission, one step", AdmissionGarbage, 12 << 20, 375},
-		{"admission, two steps", AdmissionGarbage, 18 << 20, 281},
-		{"admission, under load", AdmissionGarbage, 30 << 20, 200},
-		{"admission, large", AdmissionGarbage, 1 << 30, 200},
+		{"reports, nothing", ReportsGarbage, 0, 300, 300},
+		{"reports, small", ReportsGarbage, 6 << 20, 300, 300},
+		{"reports, a little more", ReportsGarbage, 7 << 20, 300, 300},
+		{"reports, more", ReportsGarbage, 8 << 20, 300, 250},
+		{"reports, twice", ReportsGarbage, 16 << 20, 250, 125},
+		{"reports, large", ReportsGarbage, 1 << 30, 125, 40},
+		{"admission, small", AdmissionGarbage, 10 << 20, 300, 500},
+		{"admission, a little more", AdmissionGarbage, 11 << 20, 500, 500},
+		{"admission, more", AdmissionGarbage, 13 << 20, 500, 400},
+		{"admission, under load", AdmissionGarbage, 30 << 20, 400, 200},
+		{"admission, after load", AdmissionGarbage, 9 << 20, 200, 500},
+		{"admission, large", AdmissionGarbage, 1 << 30, 500, 200},
 	} {
-		if got := c.bounds.percent(c.live); got != c.want {
+		if got := c.bounds.percent(c.live, c.now); got != c.want {
 			t.Errorf("%s: %d %%, want %d", c.name, got, c.want)
 		}
 	}
