@@ -109,7 +109,7 @@ func harmless(t *testing.T, b *browser.Browser, when string) {
 		t.Errorf("%s: a script of a text ran: %v", when, attacked)
 	}
 	var strangers []string
-	b.Script(&strangers, `return [...document.querySelectorAll("script:not([src='app.js']), iframe, img:not([src='icon.svg']), a:not(.skip-link):not(.page-link), style, base, object, embed, form:not(#login):not(#filters):not(#decision-filters):not(#impact-form), link:not([href='style.css']):not([href='icon.svg']), [onclick], [onerror], [onload], [onfocus], [onmouseover], [srcdoc]")].map((e) => e.outerHTML)`)
+	b.Script(&strangers, `return [...document.querySelectorAll("script:not([src='app.js']), iframe, img:not([src='icon.svg']), a:not(.skip-link):not(.page-link), style, base, object, embed, form:not(#login):not(#filters):not(#exception-filters):not(#decision-filters):not(#impact-form), link:not([href='style.css']):not([href='icon.svg']), [onclick], [onerror], [onload], [onfocus], [onmouseover], [srcdoc]")].map((e) => e.outerHTML)`)
 	if len(strangers) > 0 {
 		t.Errorf("%s: there are elements of texts: %q", when, strangers)
 	}

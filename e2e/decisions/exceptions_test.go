@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ephor.invalid/ephor/e2e/suite"
+	"ephor.invalid/ephor/internal/devcluster"
 )
 
 // requesting are the rights of a tenant, of an approver, and of what applies in GitOps: the application controller of Argo CD may approve, the
@@ -63,8 +64,13 @@ var namedDecision = regexp.MustCompile(`decision ([0-9a-f-]{36}) \(ephor why `)
 // it in force. Copied and replayed approvals, and those of changed or restored exceptions, are none. In GitOps the identity that applies approves.
 func TestFromRefusalToApproval(t *testing.T) {
 	records := filepath.Join(t.TempDir(), "decisions.jsonl")
+	replica := cluster.Start(t, devcluster.Admission, "--decisions="+records, "--enablePolicyException", "--exceptionNamespace=*", "--exceptionApproval")
+	suite.Until(t, "policies are reviewed by this replica", func() error {
+		_, err := cluster.Try(t, suite.RequireTeam, "apply", "--dry-run=server", "-f", "-")
+		return err
+	})
 	cluster.Apply(t, suite.RequireTeam+"---"+requesting)
-	replica := cluster.StartEnforcing(t, 1, "--decisions="+records, "--enablePolicyException", "--exceptionNamespace=*", "--exceptionApproval")[0]
+	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 	t.Cleanup(func() {
 		_, _ = cluster.Try(t, "", "delete", "policyexceptions.kyverno.io", "-n", "default", "--all")
 	})

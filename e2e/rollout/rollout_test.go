@@ -42,7 +42,9 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Apply(t, string(workloads))
-	t.Cleanup(func() { cluster.Must(t, "", "delete", "clusterpolicy", "require-limits", "--ignore-not-found") })
+	t.Cleanup(func() {
+		cluster.Must(t, "", "delete", "clusterpolicy,validatingpolicies.policies.kyverno.io", "require-limits", "--ignore-not-found")
+	})
 	metrics := prometheus(t, root, admission)
 	shell := newShell(t, root, metrics)
 	shell.env = append(shell.env, "ADMISSION_LOG="+admission.Log)
@@ -78,6 +80,8 @@ func TestGuide(t *testing.T) {
 		{begins: "kubectl create deployment", code: 1, says: []string{"denied the request", "resource Deployment/shop/careless was blocked due to the following policies", "every container needs limits"}, once: true},
 		{begins: "kubectl logs", says: []string{"refused", "CREATE shop/Deployment/careless by ", ": refused", "policy require-limits, rule autogen-limits -> resource shop/Deployment/careless: fail", "Enforce"}},
 		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Enforce)", "shop        Enforce   3 ", "violation rate of requests", "MISS"}},
+		{begins: "kubectl get clusterpolicy", code: 2, says: []string{"run the same command again to see where the results differ"}, once: true},
+		{begins: "ephor rollout --replace", code: 2, says: []string{"Policy require-limits and 1 policy that is to replace it", "recorded requests: ", "Not ready to be swapped:", "7 days have to pass"}},
 	}
 	blocks, query := guide(t, filepath.Join(root, "docs", "operating", "rollout.md"))
 	if len(blocks) != len(steps) {
@@ -128,6 +132,13 @@ func TestGuide(t *testing.T) {
 		}
 		return nil
 	})
+	// After the days, the converted policy takes over: both are in force for a moment, and then the old one is gone.
+	suite.Until(t, "the policies are swapped", func() error {
+		return shell.run(step{says: []string{"require-limits is deleted: the new policies were ready before"}}, "ephor rollout --replace require-limits=require-limits-cel.yaml --days 0 --swap")
+	})
+	if err := shell.run(step{code: 1, says: []string{"denied the request", "every container needs limits"}}, "kubectl create deployment careless --image=nginx -n shop --dry-run=server"); err != nil {
+		t.Error(err)
+	}
 	if response, err := http.Get(metrics + "/api/v1/query?query=" + url.QueryEscape(query)); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("the query of docs/operating/rollout.md: %v %v", response, err)
 	}

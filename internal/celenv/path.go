@@ -171,9 +171,13 @@ func (p *path) Eval(vars interpreter.Activation) ref.Val {
 	return p.Adapter().NativeToValue(v)
 }
 
-// Resolve implements the library's interface.
+// Resolve implements the library's interface. The branches of a conditional are resolved by themselves, also below has(): `has((c ? a : b).x)` asks
+// both whether they have x.
 func (p *path) Resolve(vars interpreter.Activation) (any, error) {
 	if v, optional, f := p.find(vars); f == present && !optional && !types.IsError(asValue(v)) {
+		if p.tests {
+			return true, nil
+		}
 		return v, nil
 	}
 	return p.InterpretableAttribute.Resolve(vars)

@@ -42,6 +42,11 @@ func TestPlanLikeTheLibrary(t *testing.T) {
 		"object.l.map(x, object.l.map(y, y))", "object.l.all(x, object.l.exists(y, y == x))", "object.?objects[0].?name", "object.objects[0].?l[?0].orValue('z')", "dyn(object.l)[1]", "object.l[1.0]", "1 / 0", "object.n / 0", "object.n % 2",
 		"object.objects.map(o, o.?name.orValue('q')).size()", "object.a.b.c.d", "object.?a.b.c.d", "object.s.x", "object.?s.x", "object.?s.?x", "has(object.s.x)", "has(object.?a.b)", "object.l.x", "object.?l.?x.orValue(0)", "null == object.a", "object.a == null",
 		"timestamp('2024-01-02T03:04:05Z').getHours()", "timestamp(object.s)", "duration(object.s)", "bytes(object.s)", "[1, 2][object.n]", "'abc' < object.s", "object.t == true", "true == object.t", "object.f == 2", "object.f < 2",
+		// has() and members of a conditional, of an element, and of a made object
+		"has((object.t ? object.m : object.a).x)", "has((object.t ? object.a : object.m).b)", "!has((object.t ? object.m : object.a).nope)", "(object.t ? object.m : object.a).?x", "(object.t ? object.m : object.a).?x.orValue('d')",
+		"(object.t ? object.m : object.a)['x']", "(object.t ? object.m : object.a)[?'x']", "has((object.t ? object.m : object.nope).x) && (object.t ? object.m : object.nope).x == 'y'", "has((object.t ? (object.n > 1 ? object.a : object.m) : object.m).b)",
+		"has((object.t ? object.objects[0] : object.m).name)", "has((object.t ? object : object.m).a.b)", "has((object.nope ? object : object.m).a)", "object.objects.all(o, has((o.name == 'a' ? o : object).n))", "object.objects.exists(o, has((o == null ? object : o).name))",
+		"has(object.objects[0].name)", "has(object.objects[0].nope)", "has(object.l[0].a)", "has([object][0].a)", "has({'o': object}.o.a)", "has(object.?objects[0].name)", "object[object.t ? 'a' : 'n']", "has(object[object.t ? 'a' : 'n'].b)", "has(dyn(object).a.b)",
 	}
 	env := Declarations{}.env()
 	for _, text := range expressions {

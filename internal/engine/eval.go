@@ -222,9 +222,11 @@ func (r *runner) callOn(req *policy.Request) *policy.Call {
 		made := &struct {
 			policy.Call
 			env        evalenv.Env
-			exceptions []policy.ExceptionError
+			exceptions policy.ForExceptions
+			failed     []policy.ExceptionError
 		}{env: evalenv.Env{Meter: &r.meter, World: r.world, Images: req.Conf.Images, Trace: req.Trace}}
-		made.Env, made.ExceptionErrors, made.PaceException = &made.env, &made.exceptions, r.in.PaceException
+		made.Env, made.Exceptions = &made.env, &made.exceptions
+		made.exceptions.Pace, made.exceptions.Errors = r.in.PaceException, &made.failed
 		r.call = &made.Call
 	}
 	r.call.Request = req
@@ -362,10 +364,10 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	c := r.callOn(req)
 	c.Program, c.Rule, c.Plan, c.Stages = p, rule, r.in.Plan, r.in.Stages&rule.Stage
 	y = r.excepted(c, rule.Eval(c))
-	for _, e := range *c.ExceptionErrors {
+	for _, e := range *c.Exceptions.Errors {
 		r.unevaluated(e)
 	}
-	*c.ExceptionErrors = nil
+	*c.Exceptions.Errors = nil
 	return y
 }
 

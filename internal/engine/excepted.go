@@ -26,15 +26,15 @@ func (r *runner) excepted(c *policy.Call, y policy.Yield) policy.Yield {
 	}
 	again := further(c)
 	if slices.ContainsFunc(c.Rule.Exceptions, func(e *policy.Exception) bool { return e.Workload }) {
-		again.Owners = r.owners(c)
-		if len(again.Owners) > 0 {
+		again.exceptions.Owners = r.owners(c)
+		if len(again.exceptions.Owners) > 0 {
 			if with := r.again(again, func(e *policy.Exception) bool { return e.Workload }); !fails(&with) && with.Status != policy.StatusError {
 				return with
 			}
 		}
 	}
 	if slices.ContainsFunc(c.Rule.Exceptions, func(e *policy.Exception) bool { return e.Audit }) {
-		again.Audits = true
+		again.exceptions.Audits = true
 		if with := r.again(again, func(e *policy.Exception) bool { return e.Audit }); len(with.Exceptions) > 0 && !fails(&with) && with.Status != policy.StatusError {
 			y.Admitted, y.Exceptions = true, with.Exceptions
 		}
@@ -143,13 +143,14 @@ func (p *payers) Done() {
 // call is a further evaluation of a rule, with a budget of its own.
 type call struct {
 	policy.Call
-	env   evalenv.Env
-	meter budget.Apart
+	env        evalenv.Env
+	meter      budget.Apart
+	exceptions policy.ForExceptions
 }
 
 func further(c *policy.Call) *call {
-	again := &call{Call: *c, env: *c.Env}
-	again.Env, again.env.Meter = &again.env, &again.meter.Meter
+	again := &call{Call: *c, env: *c.Env, exceptions: c.ForExceptions()}
+	again.Env, again.env.Meter, again.Exceptions = &again.env, &again.meter.Meter, &again.exceptions
 	return again
 }
 

@@ -44,9 +44,9 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 	}
 	var whole, partial []*policy.Exception
 	var unknown error
-	own := apart(c)
+	own, given := apart(c), c.ForExceptions()
 	for _, e := range c.Rule.Exceptions {
-		if e.Audit && !c.Audits {
+		if e.Audit && !given.Audits {
 			continue
 		}
 		switch ok, err := own.applies(e, variables); {
@@ -104,8 +104,9 @@ func (x *evaluation) applies(e *policy.Exception, variables policy.Variables) (o
 		}
 	}()
 	var pacer budget.Pacer
-	if e.Conditions != nil && x.call.PaceException != nil {
-		if pacer = x.call.PaceException(e, x.call.Request); pacer != nil {
+	given := x.call.ForExceptions()
+	if e.Conditions != nil && given.Pace != nil {
+		if pacer = given.Pace(e, x.call.Request); pacer != nil {
 			defer pacer.Done()
 			if err := pacer.Pace(x.ctx, 0); err != nil {
 				return false, err
@@ -117,7 +118,7 @@ func (x *evaluation) applies(e *policy.Exception, variables policy.Variables) (o
 	if ok, err = x.matches(e, variables); ok || !e.Workload {
 		return ok, err
 	}
-	for _, owner := range x.call.Owners {
+	for _, owner := range given.Owners {
 		of := *x
 		of.call.Request, of.call.Shared = owner, nil
 		if ok, _ := of.matches(e, nil); ok {

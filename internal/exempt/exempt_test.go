@@ -103,7 +103,7 @@ func TestEvaluate(t *testing.T) {
 				}
 			}
 			env := &evalenv.Env{Meter: budget.New(ctx, 1000, 1000)}
-			call := &policy.Call{Env: env, Rule: rule, Request: request, ExceptionErrors: &[]policy.ExceptionError{}}
+			call := &policy.Call{Env: env, Rule: rule, Request: request, Exceptions: &policy.ForExceptions{Errors: &[]policy.ExceptionError{}}}
 			verdict, err := c.terms.Evaluate(call, nil)
 			if steps, bytes := env.Meter.Used(); steps+bytes > 0 {
 				t.Errorf("the rule pays %d steps and %d bytes for its exceptions", steps, bytes)
@@ -120,7 +120,7 @@ func TestEvaluate(t *testing.T) {
 			case len(verdict.Partial) > 0:
 				got = "evaluate with " + strings.Join(policy.ExceptionKeys(verdict.Partial), ", ")
 			}
-			for i, e := range *call.ExceptionErrors {
+			for i, e := range *call.Exceptions.Errors {
 				got += []string{", not evaluated ", ", "}[min(i, 1)] + e.Exception.Key() + ": " + e.Message
 			}
 			if got != c.want {
@@ -151,12 +151,14 @@ func TestT8ConditionsAreCharged(t *testing.T) {
 	plain := one("no")
 	call := &policy.Call{
 		Env: &evalenv.Env{Meter: budget.New(t.Context(), 1000, 1000)}, Rule: &policy.Rule{Exceptions: []*policy.Exception{plain, e}}, Request: &policy.Request{},
-		ExceptionErrors: &[]policy.ExceptionError{},
-		PaceException: func(of *policy.Exception, _ *policy.Request) budget.Pacer {
-			if of == plain {
-				t.Error("an exception without conditions is charged")
-			}
-			return paying{&steps, &left}
+		Exceptions: &policy.ForExceptions{
+			Errors: &[]policy.ExceptionError{},
+			Pace: func(of *policy.Exception, _ *policy.Request) budget.Pacer {
+				if of == plain {
+					t.Error("an exception without conditions is charged")
+				}
+				return paying{&steps, &left}
+			},
 		},
 	}
 	for i, want := range []bool{true, false, false} {
@@ -165,7 +167,7 @@ func TestT8ConditionsAreCharged(t *testing.T) {
 			t.Errorf("evaluation %d after %d steps: %+v, %v", i, steps, verdict, err)
 		}
 	}
-	if n := len(*call.ExceptionErrors); n != 2 || steps != 3000 {
+	if n := len(*call.Exceptions.Errors); n != 2 || steps != 3000 {
 		t.Errorf("%d errors, %d steps", n, steps)
 	}
 }

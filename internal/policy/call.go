@@ -23,22 +23,36 @@ type Call struct {
 	Stages Stage
 	// Shared is data that a language stores in one rule for the next rules of the same evaluation; nil at first.
 	Shared any
+	// Exceptions is what only the exceptions of the rule need; nil if their mistakes are discarded and nothing is charged. It is apart, since a
+	// Call is copied for each rule.
+	Exceptions *ForExceptions
+}
+
+// ForExceptions is the part of a Call for the exceptions of its rule.
+type ForExceptions struct {
 	// Owners are the live controllers whose templates give the object of the request, as requests: exceptions that cover workloads apply where
 	// they match one of them. Audits: exceptions that only change the action apply, too. Both are set only after a failure.
 	Owners []*Request
 	Audits bool
-	// PaceException returns the pacer of the namespace of an exception, for what the exception costs; nil for an exception that is not charged. The
+	// Pace returns the pacer of the namespace of an exception, for what the exception costs; nil for an exception that is not charged. The
 	// function is nil where nothing is charged.
-	PaceException func(*Exception, *Request) budget.Pacer
-	// ExceptionErrors collects the exceptions of the rule that could not be evaluated, for the Outcome; nil to discard them. Copies of the
-	// Call share it.
-	ExceptionErrors *[]ExceptionError
+	Pace func(*Exception, *Request) budget.Pacer
+	// Errors collects the exceptions of the rule that could not be evaluated, for the Outcome; nil to discard them.
+	Errors *[]ExceptionError
+}
+
+// ForExceptions returns the part of the Call for exceptions.
+func (c *Call) ForExceptions() ForExceptions {
+	if c.Exceptions == nil {
+		return ForExceptions{}
+	}
+	return *c.Exceptions
 }
 
 // NotEvaluated records that an exception of the rule could not be evaluated.
 func (c *Call) NotEvaluated(e *Exception, err error) {
-	if c.ExceptionErrors != nil {
-		*c.ExceptionErrors = append(*c.ExceptionErrors, ExceptionError{Exception: e, Program: c.Program, Rule: c.Rule, Message: err.Error()})
+	if to := c.ForExceptions().Errors; to != nil {
+		*to = append(*to, ExceptionError{Exception: e, Program: c.Program, Rule: c.Rule, Message: err.Error()})
 	}
 }
 

@@ -38,7 +38,9 @@ type Yield struct {
 	// Unmatched: the match conditions of the policy are false, so the policy is not about the object. Reports leave the result out; the
 	// command line shows it as a skip.
 	Unmatched bool
-	Message   string
+	// Admitted: exceptions admit the request in spite of the failure.
+	Admitted bool
+	Message  string
 	// Cause is the error behind a result with status error, from which the command line explains it; nil if only the message is known.
 	Cause      error
 	Path       string // the path in the object at which a pattern failed, such as /spec/containers/0/image/
@@ -48,8 +50,6 @@ type Yield struct {
 	// Exceptions are the exceptions that exempt the request. The status is skip, or pass if they request that; it is fail if they only change
 	// the action (Admitted).
 	Exceptions []*Exception
-	// Admitted: exceptions admit the request in spite of the failure.
-	Admitted bool
 	// Object is the object after a mutate rule; nil if the rule changed nothing. With status error it is an empty object if the patch
 	// itself failed, and nil if the rule failed before the patch. A change without a result is not reported.
 	Object *value.Doc

@@ -3,18 +3,12 @@ package vapgen
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"ephor.invalid/ephor/internal/family/celpolicy"
-	"ephor.invalid/ephor/internal/family/mutating"
 	"ephor.invalid/ephor/internal/family/native"
-	"ephor.invalid/ephor/internal/family/validating"
 )
 
 // StaticSuffix ends the names of all objects that an API server loads from files, and of no others.
@@ -33,18 +27,9 @@ type Static struct {
 
 // The reasons why a policy cannot be loaded from files.
 const (
-	reasonStaticKind      = "the API server has no policies of this kind"
-	reasonStaticNamespace = "the API server has no policies of a namespace"
-	reasonStaticAdmission = "the policy is not evaluated at admission (spec.evaluation.admission.enabled)"
-	reasonStaticParams    = "it has parameters (%s), which are objects of the cluster; write their values into the expressions"
-	reasonStaticBinding   = "no binding applies it"
-	reasonStaticService   = "the webhook %s is called by a Service (clientConfig.service), which is an object of the cluster; name its address in clientConfig.url"
-)
-
-// The notes about policies of the API server.
-const (
-	noteSubresources = "the API server does not evaluate it for pods/ephemeralcontainers and pods/resize; Ephor does"
-	noteExtract      = "custom resources with Pod templates are not covered; the Pods that they create are"
+	reasonStaticParams  = "it has parameters (%s), which are objects of the cluster; write their values into the expressions"
+	reasonStaticBinding = "no binding applies it"
+	reasonStaticService = "the webhook %s is called by a Service (clientConfig.service), which is an object of the cluster; name its address in clientConfig.url"
 )
 
 // The kinds of webhook configurations.
@@ -116,96 +101,14 @@ func StaticOf(object map[string]any, bindings []map[string]any) Static {
 		case ValidatingWebhooks, MutatingWebhooks:
 			return staticWebhooks(object)
 		}
-		return Static{Reason: reasonStaticKind}
+		return Static{Reason: reasonKind}
 	}
-	if namespace, _, _ := unstructured.NestedString(object, "metadata", "namespace"); namespace != "" {
-		return Static{Reason: reasonStaticNamespace}
-	}
-	apiVersion, _ := object["apiVersion"].(string)
-	t := Of(apiVersion, kind)
-	if t == nil || t.group != celpolicy.Group {
-		return Static{Reason: reasonStaticKind}
-	}
-	if on, set, _ := unstructured.NestedBool(object, "spec", "evaluation", "admission", "enabled"); set && !on {
-		return Static{Reason: reasonStaticAdmission}
-	}
-	return t.static(object)
-}
-
-// static translates a policy, and what is generated from it for the controllers of Pods.
-func (t *Translator) static(object map[string]any) (out Static) {
-	specs, field := map[string]any{}, "validatingAdmissionPolicy"
-	if t.Native == Mutating {
-		p, _ := mutating.Decode(object) // the compiler reports what cannot be decoded
-		for key, c := range mutating.Autogen(p) {
-			specs[key] = &c.Spec
-		}
-		field = "mutatingAdmissionPolicy"
-	} else {
-		p, _ := validating.Decode(object)
-		for key, c := range validating.Autogen(p, object) {
-			specs[key] = &c.Spec
-		}
-	}
-	if len(specs) > 0 && t.Native == Validating {
-		out.Notes = append(out.Notes, noteSubresources)
-	}
-	own, _ := object["spec"].(map[string]any)
-	name, _, _ := unstructured.NestedString(object, "metadata", "name")
-	parts := []struct {
-		name string
-		spec map[string]any
-	}{{name, own}}
-	for _, key := range slices.Sorted(maps.Keys(specs)) {
-		if key == celpolicy.ConfigExtract {
-			out.Notes = append(out.Notes, noteExtract)
-			continue
-		}
-		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(specs[key])
-		if err != nil {
-			return Static{Reason: err.Error()}
-		}
-		parts = append(parts, struct {
-			name string
-			spec map[string]any
-		}{name + "-" + key, spec})
-	}
-	for _, part := range parts {
-		spec := maps.Clone(part.spec)
-		spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": []any{}}, field: map[string]any{"enabled": true}}
-		alone := maps.Clone(object)
-		metadata, _ := object["metadata"].(map[string]any)
-		metadata = maps.Clone(metadata)
-		metadata["name"], alone["metadata"], alone["spec"] = part.name, metadata, spec
-		made, err := t.Translate(Input{Object: alone})
-		if err != nil {
-			return Static{Reason: err.Error()}
-		}
-		if made.Reason != "" {
-			return Static{Reason: strings.TrimLeft(strings.TrimPrefix(made.Reason, t.Native.Skipped()), ": ")}
-		}
-		for _, o := range []struct {
-			kind   string
-			object client.Object
-		}{{t.Native.Kind, made.Policy}, {t.Native.Binding, made.Binding}} {
-			object, err := staticObject(o.kind, o.object)
-			if err != nil {
-				return Static{Reason: err.Error()}
-			}
-			out.Objects = append(out.Objects, object)
-		}
+	alone := AloneOf(object)
+	out := Static{Reason: alone.Reason, Notes: alone.Notes}
+	for _, part := range alone.Parts {
+		out.Objects = append(out.Objects, inFile(part.Policy), inFile(part.Binding))
 	}
 	return out
-}
-
-// staticObject returns an object as it is in a file.
-func staticObject(kind string, o client.Object) (map[string]any, error) {
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return nil, err
-	}
-	tree["apiVersion"], tree["kind"] = admissionregistrationv1.SchemeGroupVersion.String(), kind
-	return inFile(tree), nil
 }
 
 // inFile returns an object with the names, the version and only the metadata that files may have.

@@ -161,11 +161,7 @@ func (o *options) run(cmd *cobra.Command) error {
 				continue
 			}
 			all.add(object, rule.Name, made)
-			printed, err := o.output(report, where, made)
-			if err != nil {
-				return err
-			}
-			if err := print(printed, said.of(i)); err != nil {
+			if err := print(o.output(report, where, made), said.of(i)); err != nil {
 				return err
 			}
 			converted[i] = made

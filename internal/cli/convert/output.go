@@ -9,11 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"ephor.invalid/ephor/internal/family/celpolicy"
-	"ephor.invalid/ephor/internal/family/validating"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/vapgen"
@@ -27,26 +23,23 @@ const (
 )
 
 // output returns the objects to write for the policies of a rule, and says where they run.
-func (o *options) output(w io.Writer, where string, made []map[string]any) ([]map[string]any, error) {
+func (o *options) output(w io.Writer, where string, made []map[string]any) []map[string]any {
 	switch o.target {
 	case toKyverno:
 		for _, one := range made {
 			if only := onlyEphor(one); len(only) > 0 {
 				fmt.Fprintf(w, "%s: needs Ephor: %s\n", where, strings.Join(only, "; "))
-				return made, nil
+				return made
 			}
 		}
 		fmt.Fprintf(w, "%s: runs in Kyverno, with %s\n", where, libraries(made))
 	case toNative:
 		var out []map[string]any
 		for _, one := range made {
-			objects, why, err := native(one)
-			if err != nil {
-				return nil, err
-			}
+			objects, why := native(one)
 			if why != "" {
 				fmt.Fprintf(w, "%s: needs Ephor or Kyverno, with %s: %s\n", where, libraries(made), why)
-				return made, nil
+				return made
 			}
 			out = append(out, objects...)
 		}
@@ -54,9 +47,9 @@ func (o *options) output(w io.Writer, where string, made []map[string]any) ([]ma
 		if annotations, _ := made[0]["metadata"].(map[string]any)["annotations"].(map[string]any); annotations[celpolicy.AllowExistingAnnotation] != nil {
 			fmt.Fprintf(w, "%s: the API server also denies updates of objects that violated the policy before\n", where)
 		}
-		return out, nil
+		return out
 	}
-	return made, nil
+	return made
 }
 
 // onlyEphor returns what of a policy has an effect in Ephor only.
@@ -98,87 +91,23 @@ func libraries(made []map[string]any) string {
 }
 
 // native returns the policies of the API server with their bindings that do the same as a policy, or why there are none.
-func native(made map[string]any) (out []map[string]any, why string, err error) {
-	apiVersion, _ := made["apiVersion"].(string)
-	kind, _ := made["kind"].(string)
-	translator := vapgen.Of(apiVersion, kind)
-	if translator == nil {
-		return nil, "the API server has no policies like a " + kind, nil
-	}
-	pieces, err := withoutAutogen(made, kind)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, piece := range pieces {
-		got, err := translator.Translate(vapgen.Input{Object: piece})
-		if err != nil {
-			return nil, "", err
-		}
-		if got.Reason != "" {
-			return nil, strings.TrimPrefix(strings.TrimPrefix(got.Reason, translator.Native.Skipped()), ": "), nil
-		}
-		policy, err := written(got.Policy, translator.Native.Kind, piece, "")
-		if err != nil {
-			return nil, "", err
-		}
-		binding, err := written(got.Binding, translator.Native.Binding, piece, "-binding")
-		if err != nil {
-			return nil, "", err
-		}
-		name := policy["metadata"].(map[string]any)["name"]
-		binding["spec"].(map[string]any)["policyName"] = name
-		spec, _ := piece["spec"].(map[string]any)
+func native(made map[string]any) (out []map[string]any, why string) {
+	alone := vapgen.AloneOf(made)
+	for _, part := range alone.Parts {
+		policy, binding := written(part.Policy, part.Source, ""), written(part.Binding, part.Source, "-binding")
+		spec, _ := part.Source["spec"].(map[string]any)
 		if failure, ok := spec["failurePolicy"]; ok {
 			policy["spec"].(map[string]any)["failurePolicy"] = failure
 		}
+		binding["spec"].(map[string]any)["policyName"] = policy["metadata"].(map[string]any)["name"]
 		out = append(out, policy, binding)
 	}
-	return out, "", nil
-}
-
-// withoutAutogen returns a policy as policies that ask for their translation and say nothing about Pod controllers: one for the Pods, and those that
-// would be generated for controllers.
-func withoutAutogen(made map[string]any, kind string) ([]map[string]any, error) {
-	with := func(spec map[string]any, suffix string) map[string]any {
-		out, metadata := maps.Clone(made), maps.Clone(made["metadata"].(map[string]any))
-		name, _ := metadata["name"].(string)
-		metadata["name"] = name + suffix
-		spec = maps.Clone(spec)
-		spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": []any{}}, map[bool]string{true: "validatingAdmissionPolicy", false: "mutatingAdmissionPolicy"}[kind == validating.Kind]: map[string]any{"enabled": true}}
-		out["metadata"], out["spec"] = metadata, spec
-		return out
-	}
-	spec, _ := made["spec"].(map[string]any)
-	out := []map[string]any{with(spec, "")}
-	if kind != validating.Kind { // a MutatingPolicy that convert writes lists the controllers
-		return out, nil
-	}
-	decoded, diags := validating.Decode(made)
-	if diags.HasErrors() {
-		return nil, diags.Err()
-	}
-	generated := validating.Autogen(decoded, made)
-	for _, key := range slices.Sorted(maps.Keys(generated)) {
-		one := generated[key].Spec
-		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&one)
-		if err != nil {
-			return nil, err
-		}
-		suffix := "-" + key
-		if key == celpolicy.ConfigDefaults {
-			suffix = "-controllers"
-		}
-		out = append(out, with(spec, suffix))
-	}
-	return out, nil
+	return out, alone.Reason
 }
 
 // written returns a translated object as a user would write it: with the name, the labels and the annotations of its policy.
-func written(o client.Object, kind string, of map[string]any, suffix string) (map[string]any, error) {
-	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return nil, err
-	}
+func written(object, of map[string]any, suffix string) map[string]any {
+	out := maps.Clone(object)
 	metadata := maps.Clone(of["metadata"].(map[string]any))
 	name, _ := metadata["name"].(string)
 	metadata["name"] = name + suffix
@@ -189,7 +118,7 @@ func written(o client.Object, kind string, of map[string]any, suffix string) (ma
 			delete(metadata, "annotations")
 		}
 	}
-	out["apiVersion"], out["kind"], out["metadata"] = "admissionregistration.k8s.io/v1", kind, metadata
+	out["metadata"] = metadata
 	delete(out, "status")
-	return out, nil
+	return out
 }

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
@@ -138,8 +139,15 @@ func newReplacing(r *replacement) (*replacing, error) {
 	return out, nil
 }
 
+// gvr returns the resource of a new policy in the version in which the file has it, since the API server accepts no other version for it.
+func (b *beside) gvr() schema.GroupVersionResource {
+	gvr := b.kind.GVR()
+	gvr.Version = b.wanted.GroupVersionKind().Version
+	return gvr
+}
+
 func (r *replacing) resource(b *beside) dynamic.ResourceInterface {
-	return r.client.Resource(b.kind.GVR()).Namespace(b.program.Namespace)
+	return r.client.Resource(b.gvr()).Namespace(b.program.Namespace)
 }
 
 // read reads the new policies of the cluster.

@@ -50,7 +50,7 @@ func trial(t *testing.T, policies string, ready *bool, existing ...runtime.Objec
 	}
 	lists := map[schema.GroupVersionResource]string{}
 	for _, b := range work.all {
-		lists[b.kind.GVR()] = b.kind.Kind + "List"
+		lists[b.gvr()] = b.kind.Kind + "List"
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, existing...)
 	client.PrependReactor("get", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -68,7 +68,7 @@ func trial(t *testing.T, policies string, ready *bool, existing ...runtime.Objec
 
 func actionsOf(t *testing.T, client *fake.FakeDynamicClient, b *beside) string {
 	t.Helper()
-	o, err := client.Tracker().Get(b.kind.GVR(), "", b.program.Name)
+	o, err := client.Tracker().Get(b.gvr(), "", b.program.Name)
 	if err != nil {
 		return err.Error()
 	}
@@ -150,9 +150,9 @@ func TestReplaceWaits(t *testing.T) {
 // A policy of the name that does not run beside the old one is not taken over, and only policies in CEL that answer requests can be swapped.
 func TestReplaceRefuses(t *testing.T) {
 	ready := true
-	foreign := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policies.kyverno.io/v1beta1", "kind": "ValidatingPolicy", "metadata": map[string]any{"name": "require-team"}}}
+	foreign := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policies.kyverno.io/v1", "kind": "ValidatingPolicy", "metadata": map[string]any{"name": "require-team"}}}
 	work, client := trial(t, beside1, &ready)
-	if err := client.Tracker().Create(work.all[0].kind.GVR(), foreign, ""); err != nil {
+	if err := client.Tracker().Create(work.all[0].gvr(), foreign, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := work.read(t.Context()); err == nil || !strings.Contains(err.Error(), "is in the cluster already") {
