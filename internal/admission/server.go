@@ -171,6 +171,9 @@ func (s *Server) Open() { s.open.Store(true) }
 // AuditsDropped returns the number of requests whose auditing rules were not evaluated because the queue was full.
 func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 
+// lastWork bounds the time for the requests and audits that are left when the server ends.
+const lastWork = 30 * time.Second
+
 // Run serves TLS on l until ctx is done. Then it reports that it is not ready, and continues for the drain delay while each answer ends its
 // connection. Finally it completes the requests in progress and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
@@ -194,13 +197,16 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 	go func() { served <- server.ServeTLS(http1.Bound(l, http1.Limits{}), "", "") }()
 	select {
 	case err := <-served:
+		stop, cancel := context.WithTimeout(context.Background(), lastWork)
+		defer cancel()
+		s.audits.stop(stop)
 		return fmt.Errorf("admission server: %w", err)
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
 	s.Log.Info("draining", "delay", s.DrainDelay)
 	time.Sleep(s.DrainDelay)
-	stop, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	stop, cancel := context.WithTimeout(context.Background(), lastWork)
 	defer cancel()
 	err := errors.Join(server.Shutdown(stop), handler.Shutdown(stop))
 	if err != nil {

@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"slices"
+	"time"
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/control/scan"
 	"ephor.invalid/ephor/internal/control/status"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/telemetry"
 	"ephor.invalid/ephor/internal/updaterequest/execute"
@@ -34,7 +36,7 @@ func (p *process) first() []controller.Row { return p.lookedUp }
 
 // common are the rows of every controller that evaluates policies.
 func (p *process) common() []controller.Row {
-	return []controller.Row{missingKinds(p.intake, p.kindsDefined), p.unexempted.Row()}
+	return []controller.Row{missingKinds(p.intake, p.kindsDefined), servedKinds(p.discovery, p.kindsDefined), p.unexempted.Row()}
 }
 
 // rows are the rows of the admission controller: what its answers need, and the objects of the API server that make it ask us.
@@ -127,3 +129,18 @@ func forgotten(c *catalog.Catalog, o *telemetry.Telemetry) controller.Row {
 func missingKinds(k *intake.Kinds, defined *controller.Signal) controller.Row {
 	return controller.Row{Name: "optional-kinds", Sources: on(defined), Reconcile: one(k.Again)}
 }
+
+// servedKinds returns the row that fetches the served kinds after a change, until the API server lists all of them. What uses them asks for them once
+// for each change, and gets the old ones while the API server does not answer. The change of the list fires defined again.
+func servedKinds(d *discovery.Discovery, defined *controller.Signal) controller.Row {
+	return controller.Row{Name: "served-kinds", Sources: on(defined), Collect: time.Second, Reconcile: one(func(ctx context.Context) (time.Duration, error) {
+		complete, err := d.Refresh(ctx)
+		if complete || err != nil {
+			return 0, err
+		}
+		return incompleteKinds, nil
+	})}
+}
+
+// incompleteKinds is the pause before the served kinds are fetched again that lack some groups.
+const incompleteKinds = 30 * time.Second

@@ -211,10 +211,14 @@ func (p *process) fill(ctx context.Context, namespaces toolscache.ResourceEventH
 		return err
 	}
 	if defined != nil { // nothing waits for the definitions; without them, a missing kind is looked up twice a minute
-		if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
-			p.discovery.Invalidate()
+		changed := func() {
 			p.kindsDefined.Fire()
 			defined()
+		}
+		p.discovery.OnChange(changed)
+		if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
+			p.discovery.Invalidate()
+			changed()
 		}); err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ type Discovery struct {
 	now     func() time.Time
 	current atomic.Pointer[listing]
 	changed atomic.Pointer[time.Time] // when Invalidate was last called; nil for never
+	news    atomic.Pointer[func()]    // of OnChange
 
 	mu     sync.Mutex // of what follows, and of replacing the current listing
 	flight *flight    // the last fetch
@@ -85,6 +86,24 @@ func (d *Discovery) Invalidate() {
 		d.current.CompareAndSwap(l, &old)
 	}
 }
+
+// OnChange sets the function that is called after a fetched list differs from the one before. It must not block.
+func (d *Discovery) OnChange(f func()) { d.news.Store(&f) }
+
+// Refresh fetches the list again if it may lack resources: it was not fetched since Invalidate, or without some groups. It returns whether
+// nothing is missing now. Without a list there is nothing to refresh, since the next call fetches it.
+func (d *Discovery) Refresh(ctx context.Context) (complete bool, err error) {
+	l := d.current.Load()
+	if l == nil || l.complete() {
+		return true, nil
+	}
+	if l, err = d.fetch(l).wait(ctx); err != nil {
+		return false, err
+	}
+	return l.complete(), nil
+}
+
+func (l *listing) complete() bool { return l.partial == nil && !l.fetched.IsZero() }
 
 // KindFor returns the kind of a main resource; an error when the API server does not serve it.
 func (d *Discovery) KindFor(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
@@ -199,11 +218,22 @@ func (d *Discovery) fetch(old *listing) *flight {
 func (d *Discovery) replace(old *listing) (*listing, error) {
 	before := d.changed.Load()
 	next, err := list(d.client, old)
+	if next, err = d.store(next, err, before); err != nil {
+		return nil, err
+	}
+	if news := d.news.Load(); news != nil && old != nil && !slices.Equal(old.all, next.all) {
+		(*news)()
+	}
+	return next, nil
+}
+
+// store stores a fetched listing, or when a fetch failed.
+func (d *Discovery) store(next *listing, failed error, before *time.Time) (*listing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err != nil {
+	if failed != nil {
 		d.failed = d.now()
-		return nil, err
+		return nil, failed
 	}
 	if d.changed.Load() == before {
 		next.fetched = d.now()

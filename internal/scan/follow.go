@@ -59,13 +59,18 @@ func (l *loop) event(e watch.Event) {
 	l.s.changed.Add(l.key(m.Namespace, m.Name, uid))
 }
 
-// again requests another evaluation of an object, and againIn of those in a namespace, if they are known. They do not block.
+// again requests another evaluation of an object, and againIn of those in a namespace, if they are known. They do not block. An object in the share
+// of another process is evaluated when this process has it again.
 func (l *loop) again(uid string) {
 	l.known.Lock()
 	defer l.known.Unlock()
-	if o := l.objects[uid]; o != nil && l.holds(o.namespace) {
-		o.revision = 0
-		o.asked++
+	o := l.objects[uid]
+	if o == nil {
+		return
+	}
+	o.revision = 0
+	o.asked++
+	if l.holds(o.namespace) {
 		l.s.changed.Add(l.key(o.namespace, o.name, uid))
 	}
 }

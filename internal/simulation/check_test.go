@@ -38,6 +38,10 @@ func (s *sim) check() (problems []string) {
 			}
 		}
 		if has("append") {
+			lacks, triggers := []string{}, map[string]bool{}
+			lack := func(trigger, format string, args ...any) {
+				lacks, triggers[trigger] = append(lacks, fmt.Sprintf(format, args...)), true
+			}
 			for key, o := range byKey {
 				ns, name, _ := strings.Cut(key, "/")
 				if label(o, "kind") == "log" || name == "created" {
@@ -60,15 +64,19 @@ func (s *sim) check() (problems []string) {
 				}
 				if label(o, "kind") == "appender" {
 					if entry := name + ":" + text(o, "data", "v") + ","; !strings.Contains(","+text(byKey[ns+"/log"], "data", "log"), ","+entry) {
-						bad("%s/log lacks %s: %s", ns, entry, text(byKey[ns+"/log"], "data", "log"))
+						lack(key, "%s/log lacks %s: %s", ns, entry, text(byKey[ns+"/log"], "data", "log"))
 					}
 					if s.created[key] > 0 && !strings.Contains(","+text(byKey[ns+"/created"], "data", "log"), ","+name+":") {
-						bad("%s/created lacks an entry of %s: %s", ns, name, text(byKey[ns+"/created"], "data", "log"))
+						lack(key, "%s/created lacks an entry of %s: %s", ns, name, text(byKey[ns+"/created"], "data", "log"))
 					}
 					if entry := name + ":" + text(o, "data", "v") + ","; !strings.Contains(","+text(byKey[ns+"/log2"], "data", "log"), ","+entry) {
-						bad("%s/log2 lacks %s: %s", ns, entry, text(byKey[ns+"/log2"], "data", "log"))
+						lack(key, "%s/log2 lacks %s: %s", ns, entry, text(byKey[ns+"/log2"], "data", "log"))
 					}
 				}
+			}
+			// A request is answered although its UpdateRequest cannot be written, and a replica that crashes until then loses it.
+			if len(triggers) > s.unstored() {
+				problems = append(problems, lacks...)
 			}
 		}
 		if has("clone") {
@@ -113,6 +121,20 @@ func (s *sim) check() (problems []string) {
 		problems = append(problems, s.checkWebhooks(has)...)
 	}
 	return problems
+}
+
+// unstored returns the number of UpdateRequests that replicas lost, since they ended before they could write them.
+func (s *sim) unstored() (n int) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for _, line := range s.log.lines {
+		var lost int
+		if _, text, ok := strings.Cut(line, "stopped with work that was not stored updateRequests="); ok {
+			_, _ = fmt.Sscan(text, &lost)
+			n += lost
+		}
+	}
+	return n
 }
 
 // unanswered returns how many writes of an object were carried out and not answered.

@@ -208,7 +208,7 @@ func (r *replica) crash() {
 	r.mu.Lock()
 	client, kill, ports := r.client, r.kill, r.ports
 	r.mu.Unlock()
-	client.Cut()
+	client.Crash()
 	for _, l := range ports {
 		l.crash()
 	}

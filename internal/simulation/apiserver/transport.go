@@ -42,6 +42,7 @@ type Client struct {
 	mu   sync.Mutex
 	held chan struct{} // closed when the way is free again; nil while it is free
 	cut  bool
+	dead bool // no Join
 	skew time.Duration
 }
 
@@ -98,11 +99,19 @@ func (c *Client) Cut() {
 	}
 }
 
+// Crash is a Cut without an end.
+func (c *Client) Crash() {
+	c.mu.Lock()
+	c.dead = true
+	c.mu.Unlock()
+	c.Cut()
+}
+
 // Join ends a Cut.
 func (c *Client) Join() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cut = false
+	c.cut = c.dead
 }
 
 // errCut is the error of requests that do not reach the server.

@@ -48,13 +48,19 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 				continue
 			}
 			var err error
-			if !t.written.made(target, &x.Targets[j]) {
+			earlier, made := t.written.made(target, &x.Targets[j])
+			if !made {
 				err = w.apply.mutate(ctx, t, &x.Targets[j])
 			}
-			if err != nil {
-				t.written.failed(target, &x.Targets[j], err)
+			switch {
+			case err != nil:
+				t.written.failed(target, once, &x.Targets[j], err)
 				errs = append(errs, err)
-			} else {
+			case made:
+				t.written.own[target] = true
+				changed = append(changed, earlier)
+				older = older || earlier != once
+			default:
 				t.written.own[target] = true
 				changed = append(changed, once)
 			}

@@ -175,7 +175,7 @@ type progress struct {
 	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
 	recorded map[digest]bool
 	written  map[kyvernov2.RuleContext]map[digest]bool
-	unsure   map[kyvernov2.RuleContext]map[digest]digest // see written
+	unsure   map[kyvernov2.RuleContext]map[digest]unanswered // see written
 }
 
 // pause returns the pause before the next look, which doubles each time up to the given one.
@@ -202,7 +202,7 @@ func (x *finisher) progressOf(u *kyvernov2.UpdateRequest) *progress {
 
 func newProgress() *progress {
 	return &progress{
-		done: map[kyvernov2.RuleContext]bool{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{}, unsure: map[kyvernov2.RuleContext]map[digest]digest{},
+		done: map[kyvernov2.RuleContext]bool{}, recorded: map[digest]bool{}, written: map[kyvernov2.RuleContext]map[digest]bool{}, unsure: map[kyvernov2.RuleContext]map[digest]unanswered{},
 	}
 }
 

@@ -40,11 +40,13 @@ type digest [8]byte
 // written are the targets that a rule has changed for an UpdateRequest: those in the annotation, which are shared, and those of this process.
 type written struct {
 	recorded, own map[digest]bool
-	// unsure are targets whose write was not answered, with the content that they then have if it was made.
-	unsure map[digest]digest
-	turns  map[string]int // the targets of the current attempt, since several targets of a rule may select the same object
-	prefix string
+	unsure        map[digest]unanswered // targets whose write was not answered
+	turns         map[string]int        // the targets of the current attempt, since several targets of a rule may select the same object
+	prefix        string
 }
+
+// unanswered is a write that was not answered: the content that the target has if it was made, and what it did (digest.of).
+type unanswered struct{ content, change digest }
 
 // next returns the digest of the next target of an attempt.
 func (x *written) next(m *policy.Mutated) digest {
@@ -57,21 +59,21 @@ func (x *written) next(m *policy.Mutated) digest {
 
 func (x *written) has(d digest) bool { return x.recorded[d] || x.own[d] }
 
-// made reports whether a target has the content of a write that was not answered.
-func (x *written) made(d digest, m *policy.Mutated) bool {
-	content, ok := x.unsure[d]
-	return ok && content == contentOf(m.Before)
+// made reports whether a target has the content of a write that was not answered, and returns what that write did.
+func (x *written) made(d digest, m *policy.Mutated) (change digest, made bool) {
+	u, ok := x.unsure[d]
+	return u.change, ok && u.content == contentOf(m.Before)
 }
 
 // failed keeps what a failed write would have made of a target, if the write may have been made: the answer was lost, or is an error of the
 // server.
-func (x *written) failed(d digest, m *policy.Mutated, err error) {
+func (x *written) failed(d, change digest, m *policy.Mutated, err error) {
 	var status apierrors.APIStatus
 	if m.After == nil || errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError {
 		delete(x.unsure, d)
 		return
 	}
-	x.unsure[d] = contentOf(m.After)
+	x.unsure[d] = unanswered{contentOf(m.After), change}
 }
 
 // contentOf identifies the content of an object, without what the API server sets.
@@ -93,7 +95,7 @@ func (p *progress) writtenBy(u *kyvernov2.UpdateRequest, r kyvernov2.RuleContext
 		p.written[r] = map[digest]bool{}
 	}
 	if p.unsure[r] == nil {
-		p.unsure[r] = map[digest]digest{}
+		p.unsure[r] = map[digest]unanswered{}
 	}
 	return &written{p.recorded, p.written[r], p.unsure[r], map[string]int{}, fmt.Sprintf("%q %q", r.Rule, updaterequest.TriggerID(r.Trigger))}
 }
