@@ -101,6 +101,9 @@ func crashed(stderr string) bool { return panicking.MatchString(stderr) }
 // converted converts the policies of a file, and looks at what the proof and lint say of the result.
 func converted(t *testing.T, name, file string, sum *share) {
 	stdout, stderr, code := command("convert", file, "--prove", "--samples", "60")
+	if strings.Contains(stderr, ": nothing was proved") { // a rule that few resources match needs as many as users try
+		stdout, stderr, code = command("convert", file, "--prove")
+	}
 	if code > 1 || crashed(stderr) {
 		t.Errorf("convert %s ends with %d:\n%s", name, code, stderr)
 		return

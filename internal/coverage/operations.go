@@ -9,10 +9,11 @@ import (
 // Operations is a set of operations.
 type Operations map[policy.Operation]bool
 
+// all are the operations of the API server.
+var all = []policy.Operation{policy.Connect, policy.Create, policy.Delete, policy.Update}
+
 // All returns the operations of the API server. They are the default for validating webhooks.
-func All() Operations {
-	return OperationsOf(policy.Connect, policy.Create, policy.Delete, policy.Update)
-}
+func All() Operations { return OperationsOf(all...) }
 
 // OperationsOf returns the set of these operations.
 func OperationsOf(list ...policy.Operation) Operations {
@@ -39,9 +40,7 @@ func OfTarget(t policy.Target, defaults Operations) Operations {
 }
 
 // Known reports whether requests can have the operation.
-func Known(op policy.Operation) bool {
-	return slices.Contains([]policy.Operation{policy.Connect, policy.Create, policy.Delete, policy.Update}, op)
-}
+func Known(op policy.Operation) bool { return slices.Contains(all, op) }
 
 // Sorted returns the names of the operations in order.
 func (o Operations) Sorted() []string {

@@ -81,21 +81,37 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 
 // evaluation evaluates exceptions with a budget of their own, so that they cannot use up that of the policy.
 type evaluation struct {
-	call  policy.Call
-	env   evalenv.Env
-	meter budget.Apart
+	of    *policy.Call
 	ctx   context.Context // of the call
+	meter budget.Apart
+	own   *call // the call for conditions; nil until an exception has some, since most have none
 }
 
-func apart(c *policy.Call) *evaluation {
-	own := &evaluation{call: *c, env: *c.Env, ctx: c.Context()}
-	own.env.Meter, own.call.Env = &own.meter.Meter, &own.env
-	return own
+// call is a Call with the budget of an evaluation.
+type call struct {
+	policy.Call
+	env evalenv.Env
+}
+
+func apart(c *policy.Call) *evaluation { return &evaluation{of: c, ctx: c.Context()} }
+
+// call returns the call for the conditions of an exception about a request.
+func (x *evaluation) call(req *policy.Request) *policy.Call {
+	if x.own == nil || req != x.of.Request {
+		own := &call{Call: *x.of, env: *x.of.Env}
+		own.env.Meter, own.Env = &x.meter.Meter, &own.env
+		if req != x.of.Request {
+			own.Request, own.Shared = req, nil
+			return &own.Call
+		}
+		x.own = own
+	}
+	return &x.own.Call
 }
 
 // applies reports whether the exception applies to the request. A panic is an error of the exception.
 func (x *evaluation) applies(e *policy.Exception, variables policy.Variables) (ok bool, err error) {
-	if x.call.Request.Origin == policy.FromScan && !e.Background {
+	if x.of.Request.Origin == policy.FromScan && !e.Background {
 		return false, nil
 	}
 	defer func() {
@@ -104,41 +120,39 @@ func (x *evaluation) applies(e *policy.Exception, variables policy.Variables) (o
 		}
 	}()
 	var pacer budget.Pacer
-	given := x.call.ForExceptions()
+	given := x.of.ForExceptions()
 	if e.Conditions != nil && given.Pace != nil {
-		if pacer = given.Pace(e, x.call.Request); pacer != nil {
+		if pacer = given.Pace(e, x.of.Request); pacer != nil {
 			defer pacer.Done()
 			if err := pacer.Pace(x.ctx, 0); err != nil {
 				return false, err
 			}
 		}
 	}
-	x.meter.ForException(x.ctx, len(x.call.Rule.Exceptions), pacer)
+	x.meter.ForException(x.ctx, len(x.of.Rule.Exceptions), pacer)
 	defer func() { _ = x.meter.Settle() }() // an error is the result of the conditions
-	if ok, err = x.matches(e, variables); ok || !e.Workload {
+	if ok, err = x.matches(e, x.of.Request, variables); ok || !e.Workload {
 		return ok, err
 	}
 	for _, owner := range given.Owners {
-		of := *x
-		of.call.Request, of.call.Shared = owner, nil
-		if ok, _ := of.matches(e, nil); ok {
+		if ok, _ := x.matches(e, owner, nil); ok {
 			return true, nil
 		}
 	}
 	return false, err
 }
 
-// matches reports whether the exception selects the request.
-func (x *evaluation) matches(e *policy.Exception, variables policy.Variables) (bool, error) {
+// matches reports whether the exception selects a request.
+func (x *evaluation) matches(e *policy.Exception, req *policy.Request, variables policy.Variables) (bool, error) {
 	if e.Match != nil {
-		if ok, err := e.Match(budget.With(x.ctx, x.call.Meter), x.call.Request); err != nil || !ok {
+		if ok, err := e.Match(budget.With(x.ctx, &x.meter.Meter), req); err != nil || !ok {
 			return false, err
 		}
 	}
 	if e.Conditions == nil {
 		return true, nil
 	}
-	return e.Conditions(&x.call, variables)
+	return e.Conditions(x.call(req), variables)
 }
 
 // Result returns the result of an exempt rule. The exception with the highest priority decides between skip and pass; without priorities,

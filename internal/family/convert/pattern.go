@@ -146,7 +146,7 @@ func (c *converter) podOf(object expr, name string) expr {
 		return object
 	}
 	o := object.text
-	return member("dyn(" + o + ".kind == 'Pod' ? " + o + " : " + o + ".kind == 'CronJob' ? " + o + "['spec'].jobTemplate.spec.template : " + o + "['spec'].template)")
+	return member("(" + o + ".kind == 'Pod' ? " + o + " : " + o + ".kind == 'CronJob' ? " + o + "['spec'].jobTemplate.spec.template : " + o + "['spec'].template)")
 }
 
 // elements returns a list of the value, or the value if it is a list. The elements have the type dyn: otherwise the type checker would
