@@ -184,32 +184,32 @@ func impurities(units map[string]*unit, start string) []string {
 			via[own] = via[name] + " → " + own
 			queue = append(queue, own)
 		}
-		for _, place := range u.clock {
-			mistakes = append(mistakes, fmt.Sprintf("%s reads the clock (%s): floors 0 to 3 take it from world.Clock", via[name], place))
+		for _, position := range u.clock {
+			mistakes = append(mistakes, fmt.Sprintf("%s reads the clock (%s): floors 0 to 3 take it from world.Clock", via[name], position))
 		}
 	}
 	return mistakes
 }
 
-// place is the place of a package in the table.
-type place struct {
+// position is the position of a package in the table.
+type position struct {
 	floor, index int
 	wildcard     bool
 }
 
 // sameWildcard reports whether both packages belong to one entry with /..., whose packages may import each other.
-func (p place) sameWildcard(q place) bool { return p.wildcard && p == q }
+func (p position) sameWildcard(q position) bool { return p.wildcard && p == q }
 
-func find(name string) (place, bool) {
+func find(name string) (position, bool) {
 	for f, floor := range floors {
 		for i, entry := range floor.packages {
 			tree, isTree := strings.CutSuffix(entry, "/...")
 			if entry == name || isTree && isBelow(name, tree) {
-				return place{floor: f, index: i, wildcard: isTree}, true
+				return position{floor: f, index: i, wildcard: isTree}, true
 			}
 		}
 	}
-	return place{}, false
+	return position{}, false
 }
 
 func pureFloor() int {

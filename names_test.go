@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,5 +57,66 @@ func TestOwnNames(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("%d names are found", found)
+	}
+}
+
+// vagueVerbs need an object to say what a function does (docs/contributing/glossary.md).
+var vagueVerbs = []string{"take", "holds", "keep", "note", "ask"}
+
+// The rules of the glossary: one type of a vague name, no vague verb as the whole name of a function or exported method, no results less and
+// wrong.
+func TestGlossary(t *testing.T) {
+	types := map[string][]string{"place": nil, "entry": nil}
+	functions := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains([]string{"testdata", "build", "bin", ".git"}, d.Name()):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		internal := strings.HasPrefix(filepath.ToSlash(path), "internal/")
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if at, vague := types[n.Name.Name]; vague {
+					types[n.Name.Name] = append(at, files.Position(n.Pos()).String())
+				}
+			case *ast.FuncDecl:
+				functions++
+				name := n.Name.Name
+				if internal && (n.Recv == nil || n.Name.IsExported()) && slices.Contains(vagueVerbs, strings.ToLower(name)) {
+					t.Errorf("%s: %s says not what it does with what: docs/contributing/glossary.md has the verbs", files.Position(n.Pos()), name)
+				}
+			case *ast.AssignStmt:
+				for _, left := range n.Lhs {
+					id, _ := left.(*ast.Ident)
+					_, call := n.Rhs[0].(*ast.CallExpr)
+					if call && internal && !strings.HasSuffix(path, "_test.go") && id != nil && (id.Name == "less" || id.Name == "wrong") {
+						t.Errorf("%s: name %s after what it holds", files.Position(n.Pos()), id.Name)
+					}
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if functions < 5000 {
+		t.Errorf("%d functions are found", functions)
+	}
+	for name, at := range types {
+		if len(at) > 1 {
+			t.Errorf("%d types have the name %s: name them after what they hold (docs/contributing/glossary.md):\n%s", len(at), name, strings.Join(at, "\n"))
+		}
 	}
 }

@@ -60,7 +60,7 @@ func TestCertificateStorm(t *testing.T) {
 }
 
 // versions returns the versions of the two Secrets.
-func (p *place) versions() (out [2]string) {
+func (p *installation) versions() (out [2]string) {
 	for i, name := range []string{caName, pairName} {
 		if s, err := p.Client.CoreV1().Secrets(namespace).Get(p.Context(), name, metav1.GetOptions{}); err == nil {
 			out[i] = s.ResourceVersion
@@ -70,7 +70,7 @@ func (p *place) versions() (out [2]string) {
 }
 
 // restored returns an error while the Secrets are not restored.
-func (p *place) restored(before [2]string) error {
+func (p *installation) restored(before [2]string) error {
 	now := p.versions()
 	switch {
 	case now[0] == "" || now[1] == "":
@@ -91,7 +91,7 @@ func (p *place) restored(before [2]string) error {
 }
 
 // steal writes another holder's name into the lease.
-func (p *place) steal() {
+func (p *installation) steal() {
 	p.kubectl("patch", "lease", "kyverno", "-n", namespace, "--type=merge", "-p",
 		fmt.Sprintf(`{"spec":{"holderIdentity":"thief","renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
 }
@@ -129,7 +129,7 @@ func logs(replicas []*devcluster.Replica, words ...string) (n int) {
 }
 
 // leader waits until one of the replicas holds the lease.
-func (p *place) leader(among []*devcluster.Replica) time.Duration {
+func (p *installation) leader(among []*devcluster.Replica) time.Duration {
 	return suite.Until(p.T, "a replica leads", func() error {
 		_, err := p.Holder(p.T, "kyverno", among)
 		return err

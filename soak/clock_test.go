@@ -14,7 +14,7 @@ import (
 
 // issuedAt writes the Secrets of the admission controller as of that time. The clock of a process cannot be moved, but the certificates
 // that it checks can.
-func (p *place) issuedAt(then time.Time) {
+func (p *installation) issuedAt(then time.Time) {
 	p.Helper()
 	p.kubectl("delete", "secret", caName, pairName, "-n", namespace, "--ignore-not-found")
 	c, err := ctrlclient.New(p.Config, ctrlclient.Options{})

@@ -183,7 +183,7 @@ func (x *link) serve(from net.Conn) {
 // recording is an installation with two admission controllers, one of which records its decisions, and a reports controller that stores
 // them.
 type recording struct {
-	*place
+	*installation
 	plain, recorder *asker
 	replica         *devcluster.Replica // the replica that records
 	keeper          *devcluster.Replica
@@ -361,7 +361,7 @@ func (r *recording) whole(name string, recorded int) {
 // TestDecisionsThroughFaults takes the store of decisions away, slows it down, fills its disk, kills its process and damages its file while
 // reviews are answered. Admission never waits for it, every decision is stored or counted as lost, and stored records are complete.
 func TestDecisionsThroughFaults(t *testing.T) {
-	p := &place{t, suite.New(t, suite.Options{Values: "dashboard"})}
+	p := &installation{t, suite.New(t, suite.Options{Values: "dashboard"})}
 	p.apply(suite.RequireTeam)
 	dir := t.TempDir()
 	port, err := devcluster.FreePort()
@@ -373,7 +373,7 @@ func TestDecisionsThroughFaults(t *testing.T) {
 		fmt.Sprintf("--decisionsStorePort=%d", port), "--decisionsStoreService=localhost",
 		"--decisionsStoreCASecretName=" + ca, "--decisionsStoreTLSSecretName=decisions.kyverno-tls-pair",
 	}
-	r := &recording{place: p, path: filepath.Join(dir, "decisions.db")}
+	r := &recording{installation: p, path: filepath.Join(dir, "decisions.db")}
 	r.flags = append(channel, "--decisionsStore=sqlite:"+r.path)
 	r.reader = func() (decision.Reader, func() error, error) {
 		s, err := store.ReadSQLite(r.path)

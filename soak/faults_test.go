@@ -30,7 +30,7 @@ type faulty struct {
 }
 
 // beforeAPIServer starts a proxy with faults for one service account, and writes a kubeconfig that goes through it.
-func (p *place) beforeAPIServer(serviceAccount string) *faulty {
+func (p *installation) beforeAPIServer(serviceAccount string) *faulty {
 	p.Helper()
 	f := &faulty{}
 	f.kubeconfig = p.proxied(serviceAccount, func(proxy *httputil.ReverseProxy) http.Handler { f.proxy = proxy; return f })
@@ -38,7 +38,7 @@ func (p *place) beforeAPIServer(serviceAccount string) *faulty {
 }
 
 // proxied writes a kubeconfig for a service account whose requests pass through a proxy to the API server, which handler wraps.
-func (p *place) proxied(serviceAccount string, handler func(*httputil.ReverseProxy) http.Handler) (kubeconfig string) {
+func (p *installation) proxied(serviceAccount string, handler func(*httputil.ReverseProxy) http.Handler) (kubeconfig string) {
 	p.Helper()
 	target, err := url.Parse(p.Config.Host)
 	if err != nil {

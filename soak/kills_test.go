@@ -70,7 +70,7 @@ func TestKills(t *testing.T) {
 }
 
 // leaderOf returns the index of the replica that leads; -1 for none.
-func (p *place) leaderOf(replicas []*devcluster.Replica) int {
+func (p *installation) leaderOf(replicas []*devcluster.Replica) int {
 	r, err := p.Holder(p.T, "kyverno", replicas)
 	if err != nil {
 		return -1

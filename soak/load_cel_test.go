@@ -14,17 +14,17 @@ const celPolicies = "pod-security-cel"
 
 // The same controls as ValidatingPolicies, and for comparison as policies of the API server itself.
 func TestPodsWithPoliciesInCEL(t *testing.T) {
-	loadOf(t, (*place).podSecurityInCEL, (*place).nativePodSecurity)
+	loadOf(t, (*installation).podSecurityInCEL, (*installation).nativePodSecurity)
 }
 
-func (p *place) podSecurityInCEL() {
+func (p *installation) podSecurityInCEL() {
 	p.Helper()
 	p.kubectl("apply", "-f", p.examples(celPolicies))
 	p.kubectl("wait", "--for=jsonpath={.status.conditionStatus.ready}=true", "validatingpolicies", "--all")
 	p.kubectl("create", "serviceaccount", "shop")
 }
 
-func (p *place) examples(folder string) string {
+func (p *installation) examples(folder string) string {
 	p.Helper()
 	root, err := devcluster.Root()
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *place) examples(folder string) string {
 }
 
 // nativePodSecurity creates the policies of examples/pod-security-cel as ValidatingAdmissionPolicies with bindings.
-func (p *place) nativePodSecurity() (remove func()) {
+func (p *installation) nativePodSecurity() (remove func()) {
 	p.Helper()
 	files, err := filepath.Glob(filepath.Join(p.examples(celPolicies), "*.yaml"))
 	if err != nil || len(files) == 0 {

@@ -20,7 +20,7 @@ import (
 
 // The 18 policies of examples/pod-security.
 func TestPodsThroughTheAPIServer(t *testing.T) {
-	loadOf(t, (*place).podSecurity, nil)
+	loadOf(t, (*installation).podSecurity, nil)
 }
 
 // loadOf has eight clients create Pods through the API server, alternately with 18 policies enforced, without a webhook, and with a
@@ -28,7 +28,7 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 // cost of a review; the no-op webhook shows the API server's part. With native, the API server also evaluates policies of its own: native
 // creates them, and returns a function that removes them. These rounds follow the others, because the API server serves about 4 % fewer
 // Pods in the seconds after it has evaluated policies of its own.
-func loadOf(t *testing.T, policies func(*place), native func(*place) (remove func())) {
+func loadOf(t *testing.T, policies func(*installation), native func(*installation) (remove func())) {
 	const rounds, nativeRounds = 13, 5 // one may differ by a tenth on a shared machine
 	phase := lasting(7 * time.Second)
 	p := install(t)
@@ -164,7 +164,7 @@ func loadOf(t *testing.T, policies func(*place), native func(*place) (remove fun
 }
 
 // askNoop lets the API server call the no-op webhook for Pods, and waits until it does.
-func (p *place) askNoop(noop *load.Server) {
+func (p *installation) askNoop(noop *load.Server) {
 	p.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(noop.URL, "https://"), "/validate"), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -188,13 +188,13 @@ webhooks:
 }
 
 // unlock removes all webhook configurations, as a user does.
-func (p *place) unlock() { p.Helper(); p.command("unlock", "--for=1h") }
+func (p *installation) unlock() { p.Helper(); p.command("unlock", "--for=1h") }
 
 // restore restores them.
-func (p *place) restore() { p.Helper(); p.command("unlock", "--restore") }
+func (p *installation) restore() { p.Helper(); p.command("unlock", "--restore") }
 
 // command runs our command line as administrator.
-func (p *place) command(args ...string) {
+func (p *installation) command(args ...string) {
 	p.Helper()
 	root, err := devcluster.Root()
 	if err != nil {

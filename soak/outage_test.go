@@ -16,7 +16,7 @@ import (
 // outage removes a dependency of a running installation of three replicas and restores it, and measures how long Ephor then needs until
 // everything works: the policy is enforced, a replica leads, a new policy becomes ready and is enforced, and a deleted webhook
 // configuration is created again.
-func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
+func outage(t *testing.T, what string, takeAway, bringBack func(p *installation)) {
 	p := install(t)
 	replicas := p.start(3)
 	suite.Until(p.T, "heartbeats are stamped", func() error {
@@ -66,7 +66,7 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 }
 
 // asksFor returns an error while no webhook covers a resource.
-func (p *place) asksFor(resource string) error {
+func (p *installation) asksFor(resource string) error {
 	cfg, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(p.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -85,14 +85,14 @@ func (p *place) asksFor(resource string) error {
 
 // The API server is killed and started again after some seconds. Without this pause it might be back before any client sends a request.
 func TestAPIServerRestarts(t *testing.T) {
-	outage(t, "the API server was restarted", func(p *place) {
+	outage(t, "the API server was restarted", func(p *installation) {
 		api, err := p.Part(devcluster.APIServer)
 		if err != nil {
 			t.Fatal(err)
 		}
 		api.Kill()
 		time.Sleep(5 * time.Second)
-	}, func(p *place) {
+	}, func(p *installation) {
 		if err := p.Restart(t.Context(), devcluster.APIServer); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestAPIServerRestarts(t *testing.T) {
 // etcd does not answer for 30 seconds. The API server keeps listening, but can neither read nor write.
 func TestEtcdStops(t *testing.T) {
 	var etcd *devcluster.Process
-	outage(t, "etcd was stopped for 30 s", func(p *place) {
+	outage(t, "etcd was stopped for 30 s", func(p *installation) {
 		var err error
 		if etcd, err = p.Part(devcluster.Etcd); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestEtcdStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
-	}, func(*place) {
+	}, func(*installation) {
 		if err := etcd.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ type podClient struct {
 	clean, bad []byte
 }
 
-func (p *place) podClient(clients int) *podClient {
+func (p *installation) podClient(clients int) *podClient {
 	p.Helper()
 	trusted, err := rest.TLSConfigFor(p.Config) // with the certificate of the administrator
 	if err != nil {

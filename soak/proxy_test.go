@@ -282,7 +282,7 @@ func TestControllersThroughTroubles(t *testing.T) {
 }
 
 // wrongReports compares the reports about the ConfigMaps of a namespace with a fresh evaluation.
-func (p *place) wrongReports(ns string) (wrong []string, err error) {
+func (p *installation) wrongReports(ns string) (wrong []string, err error) {
 	list, err := p.Client.CoreV1().ConfigMaps(ns).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ var classes = []string{"read-gone", "read-changed", "write-gone", "write-changed
 const perClass = 8
 
 // stopAndGo suspends a replica while it works on triggers of all classes, and resumes it when the others have done that work.
-func (p *place) stopAndGo(r *devcluster.Replica, g *gate) {
+func (p *installation) stopAndGo(r *devcluster.Replica, g *gate) {
 	p.Helper()
 	for _, class := range classes {
 		if strings.HasSuffix(class, "-changed") {
@@ -148,7 +148,7 @@ func (p *place) stopAndGo(r *devcluster.Replica, g *gate) {
 }
 
 // triggers creates or changes triggers.
-func (p *place) triggers(class string, n int, v string) {
+func (p *installation) triggers(class string, n int, v string) {
 	p.Helper()
 	configMaps := p.Client.CoreV1().ConfigMaps("share")
 	for i := range n {
@@ -162,7 +162,7 @@ func (p *place) triggers(class string, n int, v string) {
 	}
 }
 
-func (p *place) remove(class string) {
+func (p *installation) remove(class string) {
 	p.Helper()
 	for i := range perClass {
 		if err := p.Client.CoreV1().ConfigMaps("share").Delete(context.Background(), fmt.Sprintf("%s-%d", class, i), metav1.DeleteOptions{}); err != nil {
@@ -172,7 +172,7 @@ func (p *place) remove(class string) {
 }
 
 // allMade waits until all objects are generated for the triggers of a class.
-func (p *place) allMade(class string, n int, v string) {
+func (p *installation) allMade(class string, n int, v string) {
 	p.Helper()
 	suite.Until(p.T, "everything is made for "+class, func() error {
 		there, err := p.contents("share")
@@ -203,7 +203,7 @@ func cutMade(name string) (base, rule string, made bool) {
 }
 
 // generated returns the number of objects that a replica generated, according to its log.
-func (p *place) generated(r *devcluster.Replica) int {
+func (p *installation) generated(r *devcluster.Replica) int {
 	p.Helper()
 	text := suite.Metrics(p.T, r.MetricsAddr)
 	sum := 0.0
@@ -418,7 +418,7 @@ func TestCleanupShares(t *testing.T) {
 }
 
 // passing creates objects whose TTL is already over.
-func (p *place) passing(name string, n int) {
+func (p *installation) passing(name string, n int) {
 	p.Helper()
 	for i := range n {
 		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{"cleanup.kyverno.io/ttl": "1s"}}}
@@ -429,7 +429,7 @@ func (p *place) passing(name string, n int) {
 }
 
 // none waits until a namespace is empty.
-func (p *place) none(ns string) {
+func (p *installation) none(ns string) {
 	p.Helper()
 	suite.Until(p.T, "everything is deleted", func() error {
 		there, err := p.contents(ns)

@@ -31,7 +31,7 @@ const tenantName = "tenant"
 func TestTenant(t *testing.T) {
 	const rounds, others = 5, 4
 	phase := lasting(time.Minute)
-	p := &place{t, suite.New(t, suite.Options{Values: "standard"})} // the controllers may read exceptions
+	p := &installation{t, suite.New(t, suite.Options{Values: "standard"})} // the controllers may read exceptions
 	p.apply(suite.RequireTeam)
 	flags := []string{"--enablePolicyException", "--exceptionNamespace=" + tenantName}
 	components := []string{devcluster.Admission, devcluster.Background, devcluster.Reports, devcluster.Cleanup}
@@ -116,7 +116,7 @@ spec:
 `
 
 // setUp replaces the objects of the tenant by harmless or hostile ones. What is refused does not exist afterwards.
-func (p *place) setUp(hostile bool) {
+func (p *installation) setUp(hostile bool) {
 	p.Helper()
 	for _, kind := range []string{"policies.kyverno.io", "namespacedvalidatingpolicies.policies.kyverno.io", "policyexceptions.policies.kyverno.io"} {
 		p.kubectl("delete", kind, "-n", tenantName, "--all")
@@ -129,7 +129,7 @@ func (p *place) setUp(hostile bool) {
 }
 
 // enforcedMeanwhile makes a policy of an administrator and waits until it is enforced.
-func (p *place) enforcedMeanwhile() {
+func (p *installation) enforcedMeanwhile() {
 	p.Helper()
 	p.apply(`apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -156,28 +156,28 @@ type attack struct {
 	name    string // with the row of the threat model
 	every   time.Duration
 	clients int // 1 if it is 0
-	prepare func(p *place, hostile bool) func()
+	prepare func(p *installation, hostile bool) func()
 }
 
 // attacks are all things that the tenant does.
 var attacks = []attack{
-	{"T15: dry runs of policies that are expensive to compile", time.Second, 2, func(p *place, hostile bool) func() {
+	{"T15: dry runs of policies that are expensive to compile", time.Second, 2, func(p *installation, hostile bool) func() {
 		pattern := strings.Repeat("[ab]", 300*8)
 		if hostile {
 			pattern = strings.Repeat("[ab]{0,990}", 300)
 		}
 		return p.asTenant(http.MethodPost, policiesPath+"?dryRun=All", celPolicy("bomb", "CREATE", `object.metadata.name.matches('`+pattern+`')`))
 	}},
-	{"T23: dry runs of large policies", 2 * time.Second, 2, func(p *place, hostile bool) func() {
+	{"T23: dry runs of large policies", 2 * time.Second, 2, func(p *installation, hostile bool) func() {
 		return p.asTenant(http.MethodPost, "/apis/kyverno.io/v1/namespaces/"+tenantName+"/policies?dryRun=All", largePolicy(hostile))
 	}},
-	{"T8, T16: requests that the tenant's policies make expensive", 100 * time.Millisecond, 16, func(p *place, _ bool) func() {
+	{"T8, T16: requests that the tenant's policies make expensive", 100 * time.Millisecond, 16, func(p *installation, _ bool) func() {
 		return p.asTenant(http.MethodPost, configMapsPath+"?dryRun=All", configMap("costly", 60_000))
 	}},
-	{"T24: large requests under audit", 200 * time.Millisecond, 8, func(p *place, _ bool) func() {
+	{"T24: large requests under audit", 200 * time.Millisecond, 8, func(p *installation, _ bool) func() {
 		return p.asTenant(http.MethodPost, configMapsPath+"?dryRun=All", configMap("audited", 900_000))
 	}},
-	{"T17: policies that the API server rejects in a configuration", 3 * time.Second, 1, func(p *place, hostile bool) func() {
+	{"T17: policies that the API server rejects in a configuration", 3 * time.Second, 1, func(p *installation, hostile bool) func() {
 		operation := "UPDATE"
 		if hostile {
 			operation = "FOO"
@@ -186,7 +186,7 @@ var attacks = []attack{
 		remove := p.asTenant(http.MethodDelete, policiesPath+"/freeze", "")
 		return func() { create(); time.Sleep(time.Second); remove() }
 	}},
-	{"T20: half-closed CONNECT requests", time.Second, 1, func(p *place, hostile bool) func() { return p.connect(hostile) }},
+	{"T20: half-closed CONNECT requests", time.Second, 1, func(p *installation, hostile bool) func() { return p.connect(hostile) }},
 }
 
 const (
@@ -195,7 +195,7 @@ const (
 )
 
 // asTenant returns a function that sends a request with a YAML body as the tenant. The answer does not matter.
-func (p *place) asTenant(method, path, body string) func() {
+func (p *installation) asTenant(method, path, body string) func() {
 	p.Helper()
 	config := rest.CopyConfig(p.Config)
 	config.Impersonate.UserName = tenantName
@@ -223,7 +223,7 @@ func (p *place) asTenant(method, path, body string) func() {
 
 // connect returns a function that asks to execute a command in a Pod, over HTTP/1.1. A hostile client ends its half of the connection while the
 // webhook is asked.
-func (p *place) connect(hostile bool) func() {
+func (p *installation) connect(hostile bool) func() {
 	p.Helper()
 	trusted, err := rest.TLSConfigFor(p.Config)
 	if err != nil {

@@ -213,7 +213,7 @@ func thousandOf(t *testing.T, resource schema.GroupVersionResource, policy func(
 // size is the size of a stored webhook configuration.
 type size struct{ bytes, conditions int }
 
-func (p *place) sizes() (out []size, webhooks int) {
+func (p *installation) sizes() (out []size, webhooks int) {
 	p.Helper()
 	validating, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), metav1.ListOptions{})
 	if err != nil {

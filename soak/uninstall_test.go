@@ -16,22 +16,22 @@ import (
 // The four ways to remove an installation. The test stops the processes that a kubelet would stop in a cluster.
 var removals = []struct {
 	name string
-	do   func(p *place, running []*devcluster.Replica)
+	do   func(p *installation, running []*devcluster.Replica)
 }{
-	{"chart", func(p *place, running []*devcluster.Replica) {
+	{"chart", func(p *installation, running []*devcluster.Replica) {
 		end(running)
 		p.kubectl("delete", "services,configmaps,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets", "-n", namespace,
 			"-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
 		p.kubectl("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
 	}},
-	{"namespace", func(p *place, running []*devcluster.Replica) {
+	{"namespace", func(p *installation, running []*devcluster.Replica) {
 		p.kubectl("delete", "namespace", namespace, "--wait=false", "--ignore-not-found")
 		time.AfterFunc(5*time.Second, func() { end(running) }) // its Pods end a little later
 	}},
-	{"RBAC", func(p *place, _ []*devcluster.Replica) {
+	{"RBAC", func(p *installation, _ []*devcluster.Replica) {
 		p.kubectl("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
 	}},
-	{"CRDs", func(p *place, _ []*devcluster.Replica) {
+	{"CRDs", func(p *installation, _ []*devcluster.Replica) {
 		args := []string{"delete", "--wait=false", "--ignore-not-found", "crd"}
 		for _, name := range strings.Fields(p.kubectl("get", "crds", "-o", "jsonpath={.items[*].metadata.name}")) {
 			if strings.HasSuffix(name, "kyverno.io") || strings.HasSuffix(name, "wgpolicyk8s.io") || strings.HasSuffix(name, "openreports.io") {
@@ -74,7 +74,7 @@ func permutations(n int) (out [][]int) {
 }
 
 // failClosed returns the webhooks of ours that fail closed.
-func (p *place) failClosed(ctx context.Context) ([]string, error) {
+func (p *installation) failClosed(ctx context.Context) ([]string, error) {
 	var out []string
 	ours := metav1.ListOptions{LabelSelector: "webhook.kyverno.io/managed-by"}
 	validating, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, ours)

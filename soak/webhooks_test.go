@@ -124,7 +124,7 @@ spec:
 `
 
 // configurations returns all webhook configurations as text, without fields that the API server sets.
-func (p *place) configurations() map[string]string {
+func (p *installation) configurations() map[string]string {
 	out := map[string]string{}
 	all := metav1.ListOptions{}
 	validating, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), all)

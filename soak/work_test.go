@@ -69,7 +69,7 @@ spec:
 `
 
 // workIn prepares a namespace whose ConfigMaps are triggers.
-func (p *place) workIn(ns string) {
+func (p *installation) workIn(ns string) {
 	p.Helper()
 	p.kubectl("create", "namespace", ns)
 	p.source(ns, "1")
@@ -81,7 +81,7 @@ func (p *place) workIn(ns string) {
 	suite.Until(p.T, "triggers are asked about", func() error { return p.asksFor("configmaps") })
 }
 
-func (p *place) source(ns, v string) {
+func (p *installation) source(ns, v string) {
 	p.Helper()
 	suite.Until(p.T, "the source is written", func() error {
 		_, err := p.Try(p.T, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: source-%s, namespace: default, labels: {team: a}}, data: {v: %q}}", ns, v), "apply", "-f", "-")
@@ -94,7 +94,7 @@ func trigger(name, v string) *corev1.ConfigMap {
 }
 
 // contents returns the ConfigMaps of a namespace with their data.
-func (p *place) contents(ns string) (map[string]string, error) {
+func (p *installation) contents(ns string) (map[string]string, error) {
 	list, err := p.Client.CoreV1().ConfigMaps(ns).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (p *place) contents(ns string) (map[string]string, error) {
 }
 
 // idle waits until no UpdateRequest is left.
-func (p *place) idle() time.Duration {
+func (p *installation) idle() time.Duration {
 	p.Helper()
 	begin := time.Now()
 	for {
@@ -265,7 +265,7 @@ func TestWorkOutlivesFaults(t *testing.T) {
 
 // startBehind starts a background controller whose requests go through the proxy. It starts it again, as the kubelet does, if it ends
 // because the API server is not available.
-func (p *place) startBehind(f *faulty) (r *devcluster.Replica) {
+func (p *installation) startBehind(f *faulty) (r *devcluster.Replica) {
 	p.Helper()
 	var err error
 	for range 5 {
@@ -285,7 +285,7 @@ func (p *place) startBehind(f *faulty) (r *devcluster.Replica) {
 
 // workLoad continuously creates triggers, changes and deletes some of them, and modifies their generated objects. In the middle the source
 // of the copies changes, and middle is called.
-func (p *place) workLoad(ns string, d time.Duration, middle func()) {
+func (p *installation) workLoad(ns string, d time.Duration, middle func()) {
 	p.Helper()
 	const clients = 8
 	count := times(160)

@@ -77,7 +77,7 @@ func (r *registries) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		p, err := r.keep(full, last, req.Header.Get("Content-Type"), body)
+		p, err := r.store(full, last, req.Header.Get("Content-Type"), body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -106,7 +106,7 @@ func split(path string) (repository, kind, last string) {
 	return strings.Join(parts[:n-2], "/"), parts[n-2], parts[n-1]
 }
 
-func (r *registries) keep(repository, reference, mediaType string, body []byte) (*pushed, error) {
+func (r *registries) store(repository, reference, mediaType string, body []byte) (*pushed, error) {
 	sum := sha256.Sum256(body)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
 	r.mu.Lock()

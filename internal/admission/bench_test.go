@@ -115,7 +115,7 @@ func benchmarkPods(b *testing.B, path string, policies []string, with ...func(*S
 				set(srv)
 			}
 			body := podReview(privileged)
-			if _, res := ask(b, srv, path, body); res.Allowed == privileged {
+			if _, res := postReview(b, srv, path, body); res.Allowed == privileged {
 				b.Fatalf("%+v", res)
 			}
 			r := httptest.NewRequest(http.MethodPost, path+"?timeout=10s", nil)

@@ -46,7 +46,7 @@ func TestCleanupReview(t *testing.T) {
 		}, world.RootFunc(func(world.Reach) world.World { return world.World{Access: c.granted} }),
 			fakeCluster{kinds: map[string]string{"pods": "Pod"}, clusterish: []string{"Node"}}, func() error { return nil })
 		srv.Open()
-		code, res := ask(t, srv, "/validate", reviewOf(t, c.policy, c.old, "jane"))
+		code, res := postReview(t, srv, "/validate", reviewOf(t, c.policy, c.old, "jane"))
 		got := ""
 		if !res.Allowed {
 			got, _, _ = strings.Cut(res.Result.Message, "\n")

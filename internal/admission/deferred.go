@@ -16,9 +16,9 @@ import (
 
 // Deferred stores the work of a request until the background controller executes it.
 type Deferred interface {
-	// Keep writes the work before the request is answered. It stores work that is not written in time elsewhere, and reports it in the
+	// Write writes the work before the request is answered. It stores work that is not written in time elsewhere, and reports it in the
 	// warnings; the answer does not depend on it.
-	Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string)
+	Write(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string)
 }
 
 // deferredStages are the stages of rules whose work is executed after the request.
@@ -26,7 +26,7 @@ const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
 // deferWork evaluates the rules with deferred work, and passes the work to Deferred. A rule that cannot be evaluated has no work, since it
 // would fail again in the background controller. Its error is reported here, as are exemptions.
-func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place, spent *budget.Request) (warnings []string) {
+func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row boundRoute, spent *budget.Request) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	if len(work) == 0 {
 		return warnings
 	}
-	return append(warnings, s.Deferred.Keep(ctx, req, work)...)
+	return append(warnings, s.Deferred.Write(ctx, req, work)...)
 }
 
 // requested returns the work without that of rules that depend on the requester, if the review of a creation cannot be the API server's. Only
@@ -138,7 +138,7 @@ func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
 
 // disturbed returns the work for a change or deletion of an object that a synchronizing rule created or copied: the rule is executed again,
 // and copies follow their source.
-func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
+func (s *Server) disturbed(req *policy.Request, row boundRoute) []policy.Work {
 	if req.Subresource != "" || req.OldObject == nil || req.Operation != policy.Update && req.Operation != policy.Delete {
 		return nil
 	}

@@ -21,7 +21,7 @@ type kept struct {
 	warn  []string
 }
 
-func (k *kept) Keep(_ context.Context, req *policy.Request, work []policy.Work) []string {
+func (k *kept) Write(_ context.Context, req *policy.Request, work []policy.Work) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, w := range work {
@@ -37,7 +37,7 @@ func (k *kept) Keep(_ context.Context, req *policy.Request, work []policy.Work) 
 	return k.warn
 }
 
-func (k *kept) take() string {
+func (k *kept) drain() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	slices.Sort(k.lines)
@@ -138,26 +138,26 @@ func TestDeferredWork(t *testing.T) {
 		if path == "" {
 			path = "/validate/fail"
 		}
-		if code, res := ask(t, srv, path, body); code != 200 || !res.Allowed || len(res.Warnings) > 0 {
+		if code, res := postReview(t, srv, path, body); code != 200 || !res.Allowed || len(res.Warnings) > 0 {
 			t.Errorf("%s: %d %+v", c.name, code, res)
 		}
-		if got := k.take(); got != c.want {
+		if got := k.drain(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 	// Work that could not be written is a warning in the answer, which stays the same.
 	k.warn = []string{"policy work: its work is delayed"}
-	if _, res := ask(t, srv, "/validate/fail", configMap(`,"labels":{"team":"a"}`)); !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != k.warn[0] {
+	if _, res := postReview(t, srv, "/validate/fail", configMap(`,"labels":{"team":"a"}`)); !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != k.warn[0] {
 		t.Errorf("%+v", res)
 	}
-	k.take()
+	k.drain()
 	// A denied request causes no work, since its object will not exist.
-	if _, res := ask(t, srv, "/validate", configMap(`,"labels":{"team":"a","blocked":"yes"}`)); res.Allowed || k.take() != "" {
+	if _, res := postReview(t, srv, "/validate", configMap(`,"labels":{"team":"a","blocked":"yes"}`)); res.Allowed || k.drain() != "" {
 		t.Errorf("%+v", res)
 	}
 	// Without a controller that executes work, no rule is evaluated for it.
 	srv.Deferred = nil
-	if code, res := ask(t, srv, "/validate/fail", configMap(`,"labels":{"team":"a"}`)); code != 200 || !res.Allowed {
+	if code, res := postReview(t, srv, "/validate/fail", configMap(`,"labels":{"team":"a"}`)); code != 200 || !res.Allowed {
 		t.Errorf("%d %+v", code, res)
 	}
 }
@@ -173,7 +173,7 @@ func TestDeferredWorkOfOwnWebhook(t *testing.T) {
 		r.OldObject.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop","labels":{"generate.kyverno.io/clone-source":""}}}`)
 	})
 	for path, want := range map[string]string{"/validate/fail": "", "/validate/fail/finegrained/work": "generate work/copy of source", "/validate/fail/finegrained/other": ""} {
-		if ask(t, srv, path, source); k.take() != want {
+		if postReview(t, srv, path, source); k.drain() != want {
 			t.Errorf("%s: not %q", path, want)
 		}
 	}
@@ -198,8 +198,8 @@ spec:
 			reported = append(reported, results...)
 		}
 	}
-	code, res := ask(t, srv, "/validate/fail", configMap(team))
-	if code != 200 || !res.Allowed || k.take() != "" || len(reported) != 1 || reported[0].Status != policy.StatusError || !strings.Contains(log.String(), "no namespace shop") {
+	code, res := postReview(t, srv, "/validate/fail", configMap(team))
+	if code != 200 || !res.Allowed || k.drain() != "" || len(reported) != 1 || reported[0].Status != policy.StatusError || !strings.Contains(log.String(), "no namespace shop") {
 		t.Errorf("%d %+v, %+v\n%s", code, res, reported, log)
 	}
 }
@@ -224,14 +224,14 @@ spec:
 	k := &kept{}
 	var reported []policy.Result
 	srv.Deferred, srv.Report = k, func(_ *policy.Request, results []policy.Result, _ bool) { reported = append(reported, results...) }
-	if code, res := ask(t, srv, "/gpol/work", configMap(`,"labels":{"exempt":"yes"}`)); code != 200 || !res.Allowed || k.take() != "" {
+	if code, res := postReview(t, srv, "/gpol/work", configMap(`,"labels":{"exempt":"yes"}`)); code != 200 || !res.Allowed || k.drain() != "" {
 		t.Errorf("%d %+v", code, res)
 	}
 	if len(reported) != 1 || reported[0].Status != policy.StatusSkip || reported[0].Message != "rule is skipped due to policy exception: shop/exempt" {
 		t.Errorf("reported %+v", reported)
 	}
 	reported = nil
-	if _, res := ask(t, srv, "/gpol/work", configMap("")); !res.Allowed || k.take() != "generate work/work" || len(reported) > 0 {
+	if _, res := postReview(t, srv, "/gpol/work", configMap("")); !res.Allowed || k.drain() != "generate work/work" || len(reported) > 0 {
 		t.Errorf("%+v; reported %+v", res, reported)
 	}
 }
@@ -270,14 +270,14 @@ func TestProtectManaged(t *testing.T) {
 		})
 		// Protection precedes the exclude lists, and also applies in mutating reviews, which deletions never reach.
 		for _, path := range []string{"/validate/fail", "/mutate/fail"} {
-			code, res := ask(t, srv, path, body)
+			code, res := postReview(t, srv, path, body)
 			allowed := c.allowed || path == "/mutate/fail" && c.op == "DELETE"
 			if code != 200 || res.Allowed != allowed || !allowed && res.Result.Message != "A kyverno managed resource can only be modified by kyverno" {
 				t.Errorf("%s, %s: %d %+v", c.name, path, code, res)
 			}
 		}
 		srv.ProtectManaged = false
-		if _, res := ask(t, srv, "/validate/fail", body); !res.Allowed {
+		if _, res := postReview(t, srv, "/validate/fail", body); !res.Allowed {
 			t.Errorf("%s: protected without the flag", c.name)
 		}
 		srv.ProtectManaged = true
@@ -286,17 +286,17 @@ func TestProtectManaged(t *testing.T) {
 
 func TestDumpPayload(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, enforced("Fail"))
-	ask(t, srv, "/validate/fail", configMap(""))
+	postReview(t, srv, "/validate/fail", configMap(""))
 	if log.String() != "" {
 		t.Errorf("dumped without the flag: %s", log)
 	}
 	srv.DumpPayload = true
-	ask(t, srv, "/validate/fail", configMap(""))
+	postReview(t, srv, "/validate/fail", configMap(""))
 	if log.String() != "" {
 		t.Errorf("dumped below its level: %s", log)
 	}
 	srv.Log = debugging(log)
-	ask(t, srv, "/validate/fail", configMap(`,"annotations":{"find":"me"}`))
+	postReview(t, srv, "/validate/fail", configMap(`,"annotations":{"find":"me"}`))
 	for _, want := range []string{"path=/validate/fail", `\"find\":\"me\"`, "allowed=false", "label team is required", "operation=CREATE", "uid=uid-1"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the dump has no %s:\n%s", want, log)
@@ -307,7 +307,7 @@ func TestDumpPayload(t *testing.T) {
 		r.Object.Raw = []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{hush}"}},"data":{"key":"hush"},"stringData":{"other":"hush"}}`)
 		r.OldObject.Raw = r.Object.Raw
 	})
-	ask(t, srv, "/validate/fail", secret)
+	postReview(t, srv, "/validate/fail", secret)
 	if text := log.String(); strings.Contains(text, "hush") || !strings.Contains(text, "REDACTED") || !strings.Contains(text, "stringData") {
 		t.Errorf("%s", text)
 	}

@@ -43,7 +43,7 @@ func TestExceptionReview(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		code, res := ask(t, srv, "/exceptionvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
+		code, res := postReview(t, srv, "/exceptionvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
 			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", "PolicyException", "kyverno.io", "policyexceptions"
 			r.Namespace, r.Object.Raw = "ns", raw
 			if c.text == deleted {

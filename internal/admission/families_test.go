@@ -57,7 +57,7 @@ func TestValidatingPolicies(t *testing.T) {
 		"/validate/fail":          "classic",
 		"/vpol/deny/gone/default": "denied: Policy default failed: a team is needed; Policy deny failed: a team is needed",
 	} {
-		_, res := ask(t, srv, path, configMap(""))
+		_, res := postReview(t, srv, path, configMap(""))
 		got := "allowed"
 		if !res.Allowed {
 			got = "denied: " + res.Result.Message
@@ -75,11 +75,11 @@ func TestValidatingPolicies(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", path, got, want)
 		}
 	}
-	if _, res := ask(t, srv, "/vpol/deny/both/warn", configMap(team)); !res.Allowed || len(res.Warnings) > 0 {
+	if _, res := postReview(t, srv, "/vpol/deny/both/warn", configMap(team)); !res.Allowed || len(res.Warnings) > 0 {
 		t.Errorf("a good object: %+v", res)
 	}
 	dry := func(q *admissionv1.AdmissionRequest) { on := true; q.DryRun = &on }
-	if _, res := ask(t, srv, "/vpol/deny", configMap("", dry)); res.Allowed {
+	if _, res := postReview(t, srv, "/vpol/deny", configMap("", dry)); res.Allowed {
 		t.Error("a dry run is allowed")
 	}
 }
@@ -88,17 +88,17 @@ func TestValidatingPolicies(t *testing.T) {
 func TestNamespacedValidatingPolicies(t *testing.T) {
 	policy := strings.Replace(strings.Replace(validatingPolicy("deny", "[Deny]", needsTeam), "kind: V", "kind: NamespacedV", 1), "{name: deny}", "{name: deny, namespace: shop}", 1)
 	srv, _ := setup(t, fakeCluster{}, nil, policy, strings.Replace(policy, "shop", "other", 1))
-	if _, res := ask(t, srv, "/nvpol/deny", configMap("")); res.Allowed || res.Result.Message != "Policy deny failed: a team is needed" {
+	if _, res := postReview(t, srv, "/nvpol/deny", configMap("")); res.Allowed || res.Result.Message != "Policy deny failed: a team is needed" {
 		t.Errorf("%+v", res)
 	}
-	if _, res := ask(t, srv, "/vpol/deny", configMap("")); !res.Allowed {
+	if _, res := postReview(t, srv, "/vpol/deny", configMap("")); !res.Allowed {
 		t.Errorf("%+v", res)
 	}
 	elsewhere := func(q *admissionv1.AdmissionRequest) {
 		q.Namespace = "third"
 		q.Object.Raw = []byte(strings.Replace(string(q.Object.Raw), "shop", "third", 1))
 	}
-	if _, res := ask(t, srv, "/nvpol/deny", configMap("", elsewhere)); !res.Allowed {
+	if _, res := postReview(t, srv, "/nvpol/deny", configMap("", elsewhere)); !res.Allowed {
 		t.Errorf("another namespace: %+v", res)
 	}
 }
@@ -121,7 +121,7 @@ func TestReviewOfValidatingPolicies(t *testing.T) {
 	} {
 		srv, _ := setup(t, fakeCluster{kinds: map[string]string{"deployments": "Deployment"}}, nil)
 		text := "{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {" + c.spec + "}}"
-		code, res := ask(t, srv, "/policyvalidate", reviewOf(t, text, "", "jane"))
+		code, res := postReview(t, srv, "/policyvalidate", reviewOf(t, text, "", "jane"))
 		if code != 200 || res.Allowed != (c.message == "") {
 			t.Errorf("%s: %d %+v", c.name, code, res)
 			continue
@@ -173,7 +173,7 @@ func TestReviewOfTheirExceptions(t *testing.T) {
 			srv, _ := setup(t, fakeCluster{}, nil)
 			srv.review.Exceptions = c.settings
 			object := reviewOf(t, "{apiVersion: policies.kyverno.io/"+version+", kind: PolicyException, metadata: {name: e, namespace: shop}, spec: {"+c.spec+"}}", "", "jane")
-			code, res := ask(t, srv, "/celexception/validate", object)
+			code, res := postReview(t, srv, "/celexception/validate", object)
 			if code != 200 || res.Allowed != (c.message == "") || !slices.Equal(res.Warnings, c.warnings) {
 				t.Errorf("%s, %s: %d %+v", c.name, version, code, res)
 			} else if c.message != "" && !strings.HasPrefix(res.Result.Message, c.message) {
@@ -215,7 +215,7 @@ func TestMutatingPolicies(t *testing.T) {
 		"/vpol/a":         "",
 		"/mpol/bad":       "denied: Resource: shop/c, Kind: ConfigMap, Errors: [Policy bad: failed to evaluate policy: ",
 	} {
-		_, res := ask(t, srv, path, configMap(""))
+		_, res := postReview(t, srv, path, configMap(""))
 		got := string(res.Patch)
 		if !res.Allowed {
 			got = "denied: " + res.Result.Message
@@ -248,7 +248,7 @@ func TestAuditAnnotations(t *testing.T) {
 		"/vpol/broken":           "denied map[]",
 		"/mpol/label":            "allowed map[labelled:yes]",
 	} {
-		_, res := ask(t, srv, path, configMap(""))
+		_, res := postReview(t, srv, path, configMap(""))
 		got := "allowed "
 		if !res.Allowed {
 			got = "denied "
@@ -257,7 +257,7 @@ func TestAuditAnnotations(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	if _, res := ask(t, srv, "/vpol/warn", configMap("")); len(res.AuditAnnotations["long"]) > value.MaxMessage+100 || len(res.AuditAnnotations["long"]) < 1000 {
+	if _, res := postReview(t, srv, "/vpol/warn", configMap("")); len(res.AuditAnnotations["long"]) > value.MaxMessage+100 || len(res.AuditAnnotations["long"]) < 1000 {
 		t.Errorf("a long annotation has %d bytes", len(res.AuditAnnotations["long"]))
 	}
 }

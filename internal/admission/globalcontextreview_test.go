@@ -25,7 +25,7 @@ func TestGlobalContextReview(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			code, res := ask(t, srv, "/globalcontextvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
+			code, res := postReview(t, srv, "/globalcontextvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
 				r.Kind.Group, r.Kind.Version, r.Kind.Kind = "kyverno.io", version, "GlobalContextEntry"
 				r.Resource.Group, r.Resource.Version, r.Resource.Resource = "kyverno.io", version, "globalcontextentries"
 				r.Object.Raw = raw

@@ -16,7 +16,7 @@ const (
 )
 
 // heartbeat writes the time into the heartbeat lease when an update of it is reviewed; it does not change other leases.
-func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ place) (response, error) {
+func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ boundRoute) (response, error) {
 	res := response{allowed: true}
 	if req.Name != HeartbeatLease || req.Namespace != s.Namespace || req.Object == nil {
 		return res, nil

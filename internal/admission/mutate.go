@@ -11,7 +11,7 @@ import (
 
 // mutateResource applies the mutating policies of the row to the object of a request, one after the other, and then verifies the images of
 // the result. The answer has the JSON patch from the original object, which changes nothing else, not even the form of numbers.
-func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row place) (response, error) {
+func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row boundRoute) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err
 	}

@@ -36,7 +36,7 @@ func TestMutationAnswer(t *testing.T) {
 		"/mutate/ignore": "",
 		"/validate/fail": "",
 	} {
-		_, res := ask(t, srv, path, configMap(""))
+		_, res := postReview(t, srv, path, configMap(""))
 		if !res.Allowed || string(res.Patch) != want || (want != "") != (res.PatchType != nil && *res.PatchType == admissionv1.PatchTypeJSONPatch) {
 			t.Errorf("%s: %+v, patch %s", path, res, res.Patch)
 		}
@@ -44,14 +44,14 @@ func TestMutationAnswer(t *testing.T) {
 			t.Errorf("%s: warnings %q", path, res.Warnings)
 		}
 	}
-	if _, res := ask(t, srv, "/mutate/fail", configMap(`,"labels":{"added":"yes-added"}`)); !res.Allowed || res.Patch != nil {
+	if _, res := postReview(t, srv, "/mutate/fail", configMap(`,"labels":{"added":"yes-added"}`)); !res.Allowed || res.Patch != nil {
 		t.Errorf("an object that has the label already: %+v", res)
 	}
 	recorded, err := os.ReadFile(filepath.Join(os.Getenv("EPHOR_REFERENCE"), "recordings", "review-response-configmap.txt"))
 	if err != nil {
 		t.Skip("EPHOR_REFERENCE names no folder with the recording: ", err)
 	}
-	_, res := ask(t, srv, "/mutate/fail", configMap(""))
+	_, res := postReview(t, srv, "/mutate/fail", configMap(""))
 	if !strings.Contains(string(recorded), `"patch": "`+base64.StdEncoding.EncodeToString(res.Patch)+`"`) {
 		t.Errorf("the recorded patch is another one:\n%s", recorded)
 	}
@@ -74,7 +74,7 @@ spec:
 `
 	srv, _ := setup(t, fakeCluster{}, nil, policy)
 	body := configMap(`},"spec":{"big":9007199254740993,"small":3`)
-	_, res := ask(t, srv, "/mutate/fail", body)
+	_, res := postReview(t, srv, "/mutate/fail", body)
 	const want = `[{"op":"add","path":"/spec/copy","value":3},{"op":"add","path":"/spec/list","value":[1,2.5]},{"op":"replace","path":"/spec/small","value":9007199254740993}]`
 	if !res.Allowed || string(res.Patch) != want {
 		t.Errorf("%+v\n got %s\nwant %s", res.Result, res.Patch, want)
@@ -86,11 +86,11 @@ func TestMutationFailures(t *testing.T) {
 	refused := "mutation policy bad error: failed to apply policy bad rules [add: variable substitution failed: failed to resolve " +
 		`request.object.spec.absent at path /mutate/patchStrategicMerge/metadata/labels/added: JMESPath query failed: Unknown key "spec" in path]`
 	strict, _ := setup(t, fakeCluster{}, nil, mutating("bad", "Fail", broken), mutating("good", "Fail", "x"))
-	if _, res := ask(t, strict, "/mutate/fail", configMap("")); res.Allowed || res.Result.Message != refused || res.Patch != nil {
+	if _, res := postReview(t, strict, "/mutate/fail", configMap("")); res.Allowed || res.Result.Message != refused || res.Patch != nil {
 		t.Errorf("failurePolicy Fail: %+v %+v", res, res.Result)
 	}
 	lenient, log := setup(t, fakeCluster{}, nil, mutating("bad", "Ignore", broken), mutating("good", "Ignore", "x"))
-	_, res := ask(t, lenient, "/mutate/ignore", configMap(""))
+	_, res := postReview(t, lenient, "/mutate/ignore", configMap(""))
 	if !res.Allowed || string(res.Patch) != `[{"op":"add","path":"/metadata/labels","value":{"added":"x"}}]` {
 		t.Errorf("failurePolicy Ignore: %+v, patch %s", res, res.Patch)
 	}
@@ -99,7 +99,7 @@ func TestMutationFailures(t *testing.T) {
 	}
 	for _, op := range []admissionv1.Operation{admissionv1.Delete, admissionv1.Connect} {
 		body := configMap("", func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = op, nil })
-		if _, res := ask(t, strict, "/mutate/fail", body); !res.Allowed || res.Patch != nil {
+		if _, res := postReview(t, strict, "/mutate/fail", body); !res.Allowed || res.Patch != nil {
 			t.Errorf("%s without an object: %+v", op, res)
 		}
 	}

@@ -77,7 +77,7 @@ spec:
 		}
 		srv, _ := setup(t, fakeCluster{}, config, fmt.Sprintf(text, c.context, c.validate))
 		for content, allowed := range map[string]bool{"good": true, "bad": false} {
-			_, res := ask(t, srv, "/validate/fail", configMapWith(fmt.Sprintf(c.object, content)))
+			_, res := postReview(t, srv, "/validate/fail", configMapWith(fmt.Sprintf(c.object, content)))
 			if res.Allowed != allowed || !allowed && !strings.Contains(res.Result.Message, "bad: ") {
 				t.Errorf("%s: %s: %+v", name, content, res)
 			}
@@ -97,7 +97,7 @@ func TestPartialObjects(t *testing.T) {
 	body := configMapWith(`,"labels":{"team":"a"},"managedFields":[{"manager":"a"}]},"data":{"a":"b"}`)
 	decode := func(srv *Server, body []byte) (*policy.Request, map[string]any) {
 		t.Helper()
-		at := place{srv.routes.find("/validate/fail"), srv.snapshot()}
+		at := boundRoute{srv.routes.find("/validate/fail"), srv.snapshot()}
 		req, err := decodeReview(string(body), at.reads)
 		if err != nil {
 			t.Fatal(err)

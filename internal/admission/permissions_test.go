@@ -136,7 +136,7 @@ func TestS7RightsForWork(t *testing.T) {
 		}}, nil)
 		srv.review.Root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: c.granted} })
 		srv.review.Accounts.Background, srv.review.Patience = background, 0
-		code, res := ask(t, srv, "/policyvalidate", reviewOf(t, fmt.Sprintf(c.scope, c.rule), "", c.user))
+		code, res := postReview(t, srv, "/policyvalidate", reviewOf(t, fmt.Sprintf(c.scope, c.rule), "", c.user))
 		got := ""
 		if !res.Allowed {
 			got, _, _ = strings.Cut(res.Result.Message, "\n")
@@ -163,7 +163,7 @@ func TestRightsThatAreAboutToBeGranted(t *testing.T) {
 		asked := 0
 		srv.review.Root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedLater{&asked}} })
 		srv.review.Accounts.Background, srv.review.Patience = "system:serviceaccount:kyverno:background", patience
-		if _, res := ask(t, srv, "/policyvalidate", reviewOf(t, text, "", "jane")); res.Allowed != allowed {
+		if _, res := postReview(t, srv, "/policyvalidate", reviewOf(t, text, "", "jane")); res.Allowed != allowed {
 			t.Errorf("after %v: %+v", patience, res)
 		}
 	}
@@ -178,7 +178,7 @@ func TestS7RightsAgainOnChange(t *testing.T) {
 		strings.Replace(stored, "{name: p,", "{name: p, labels: {a: b},", 1): true,
 		strings.Replace(stored, "{k: v}", "{k: w}", 1):                       false,
 	} {
-		_, res := ask(t, srv, "/policyvalidate", reviewOf(t, object, stored, "jane"))
+		_, res := postReview(t, srv, "/policyvalidate", reviewOf(t, object, stored, "jane"))
 		if res.Allowed != allowed {
 			t.Errorf("%s: %+v", object, res)
 		}
@@ -202,7 +202,7 @@ func TestS19RightsWhileBeingDeleted(t *testing.T) {
 		if object == stored {
 			t.Fatal(c.what)
 		}
-		if _, res := ask(t, srv, "/policyvalidate", reviewOf(t, object, stored, "jane")); res.Allowed != c.allowed {
+		if _, res := postReview(t, srv, "/policyvalidate", reviewOf(t, object, stored, "jane")); res.Allowed != c.allowed {
 			t.Errorf("%s: %+v", c.what, res)
 		}
 	}
@@ -223,7 +223,7 @@ func TestRightsForReports(t *testing.T) {
 		"true":  "system:serviceaccount:kyverno:reports requires permissions list,watch for resource v1/Deployment",
 		"false": "",
 	} {
-		if _, res := ask(t, srv, "/policyvalidate", reviewOf(t, text(background), "", "jane")); !res.Allowed || strings.Join(res.Warnings, "; ") != want {
+		if _, res := postReview(t, srv, "/policyvalidate", reviewOf(t, text(background), "", "jane")); !res.Allowed || strings.Join(res.Warnings, "; ") != want {
 			t.Errorf("background %s: %+v", background, res)
 		}
 	}

@@ -10,15 +10,15 @@ import (
 
 // The handlers for reviews of policies and related kinds.
 
-func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ place) (response, error) {
+func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ boundRoute) (response, error) {
 	return s.inTurn(ctx, req, s.review.Policy)
 }
 
-func (s *Server) reviewCleanup(ctx context.Context, req *policy.Request, _ place) (response, error) {
+func (s *Server) reviewCleanup(ctx context.Context, req *policy.Request, _ boundRoute) (response, error) {
 	return s.inTurn(ctx, req, s.review.Cleanup)
 }
 
-func (s *Server) reviewException(ctx context.Context, req *policy.Request, _ place) (response, error) {
+func (s *Server) reviewException(ctx context.Context, req *policy.Request, _ boundRoute) (response, error) {
 	return s.inTurn(ctx, req, s.review.Exception)
 }
 
@@ -43,11 +43,11 @@ func (s *Server) inTurn(ctx context.Context, req *policy.Request, review func(co
 	return responseOf(review(ctx, req))
 }
 
-func (s *Server) reviewGlobalContext(ctx context.Context, req *policy.Request, _ place) (response, error) {
+func (s *Server) reviewGlobalContext(ctx context.Context, req *policy.Request, _ boundRoute) (response, error) {
 	return responseOf(s.review.GlobalContext(ctx, req))
 }
 
-func (s *Server) reviewTTL(ctx context.Context, req *policy.Request, _ place) (response, error) {
+func (s *Server) reviewTTL(ctx context.Context, req *policy.Request, _ boundRoute) (response, error) {
 	return responseOf(s.review.TTL(ctx, req))
 }
 

@@ -22,7 +22,7 @@ func TestReviewOfExpressions(t *testing.T) {
 		{"object.data ==", "", "Syntax error"},
 	} {
 		srv, _ := setup(t, fakeCluster{}, nil)
-		code, res := ask(t, srv, "/policyvalidate", []byte(review(c.expression)))
+		code, res := postReview(t, srv, "/policyvalidate", []byte(review(c.expression)))
 		if code != 200 || res.Allowed != (c.refusal == "") {
 			t.Errorf("%s: %d %+v", c.expression, code, res)
 			continue
@@ -39,7 +39,7 @@ func TestReviewOfExpressions(t *testing.T) {
 // A rule with work that no controller executes is accepted with a warning.
 func TestReviewOfDeferredWork(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
-	code, res := ask(t, srv, "/policyvalidate", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",`+
+	code, res := postReview(t, srv, "/policyvalidate", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",`+
 		`"kind":{"group":"kyverno.io","version":"v1","kind":"ClusterPolicy"},"resource":{"group":"kyverno.io","version":"v1","resource":"clusterpolicies"},`+
 		`"userInfo":{},"object":{"apiVersion":"kyverno.io/v1","kind":"ClusterPolicy","metadata":{"name":"p"},"spec":{"rules":[{"name":"r",`+
 		`"match":{"any":[{"resources":{"kinds":["ConfigMap"]}}]},"generate":{"apiVersion":"v1","kind":"ConfigMap","name":"c","namespace":"{{request.object.metadata.name}}","data":{"data":{"a":"b"}}}}]}}}}`))
@@ -62,7 +62,7 @@ func TestReviewOfSubresourceKinds(t *testing.T) {
 		{"Strange/scale", "true", ""},
 		{"Strange", "true", ""},
 	} {
-		_, res := ask(t, srv, "/policyvalidate", reviewOf(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {background: `+c.background+
+		_, res := postReview(t, srv, "/policyvalidate", reviewOf(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {background: `+c.background+
 			`, rules: [{name: r, match: {any: [{resources: {kinds: [`+c.kind+`]}}]}, validate: {message: m, deny: {}}}]}}`, "", "jane"))
 		got := ""
 		if !res.Allowed {

@@ -164,7 +164,7 @@ func TestTextsOfPolicyReviews(t *testing.T) {
 			object += `, namespace: d`
 		}
 		object += `}, spec: {` + c.spec + `}}`
-		_, res := ask(t, srv, "/policyvalidate", reviewOf(t, object, "", "jane"))
+		_, res := postReview(t, srv, "/policyvalidate", reviewOf(t, object, "", "jane"))
 		if res.Allowed {
 			t.Errorf("%s: allowed with %q", c.name, res.Warnings)
 			continue
@@ -200,7 +200,7 @@ func TestWarningsOfPolicyReviews(t *testing.T) {
 		{"unknown kinds", `rules: [{name: r, match: {any: [{resources: {kinds: [Foo, a/v1/Bar]}}]}, validate: {deny: {}}}]`,
 			[]string{"the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds Foo", "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds a/v1/Bar"}},
 	} {
-		_, res := ask(t, srv, "/policyvalidate", reviewOf(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {`+c.spec+`}}`, "", "jane"))
+		_, res := postReview(t, srv, "/policyvalidate", reviewOf(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {`+c.spec+`}}`, "", "jane"))
 		if !res.Allowed || strings.Join(res.Warnings, "\n") != strings.Join(c.want, "\n") {
 			t.Errorf("%s: allowed %t, warnings %q, want %q", c.name, res.Allowed, res.Warnings, c.want)
 		}

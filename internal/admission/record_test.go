@@ -16,20 +16,20 @@ func TestRecords(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"), validatingPolicy("audit", "[Audit]", needsTeam))
 	got := make(chan decision.Review, 100)
 	srv.Record = func(r decision.Review) { got <- r }
-	ask(t, srv, "/validate/fail", configMap(""))
+	postReview(t, srv, "/validate/fail", configMap(""))
 	if r := <-got; r.Allowed || r.Message == "" || r.Webhook != validatingWebhook || len(r.Results) != 1 || r.Results[0].Status != policy.StatusFail {
 		t.Errorf("%+v", r)
 	}
-	ask(t, srv, "/vpol/audit", configMap(""))
+	postReview(t, srv, "/vpol/audit", configMap(""))
 	if r := <-got; !r.Allowed || len(r.Results) != 1 || r.Results[0].Status != policy.StatusFail || r.Request.UID == "" || r.Policies == [16]byte{} {
 		t.Errorf("%+v", r)
 	}
-	ask(t, srv, "/validate/fail", configMap(team))
+	postReview(t, srv, "/validate/fail", configMap(team))
 	if r := <-got; !r.Allowed || len(r.Results) != 1 || r.Results[0].Status != policy.StatusPass {
 		t.Errorf("%+v", r)
 	}
-	ask(t, srv, "/policyvalidate", reviewOf(t, "{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: []}}", "", "jane")) // is not recorded
-	ask(t, srv, "/validate/fail", configMap(""))
+	postReview(t, srv, "/policyvalidate", reviewOf(t, "{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: []}}", "", "jane")) // is not recorded
+	postReview(t, srv, "/validate/fail", configMap(""))
 	if r := <-got; r.Allowed || r.Webhook != validatingWebhook {
 		t.Errorf("%+v", r)
 	}
@@ -63,7 +63,7 @@ spec:
 	for _, lookups := range []bool{true, false} {
 		got := make(chan decision.Review, 1)
 		srv.Record, srv.Lookups = func(r decision.Review) { got <- r }, lookups
-		ask(t, srv, "/validate/fail", configMap(""))
+		postReview(t, srv, "/validate/fail", configMap(""))
 		r := <-got
 		if !lookups {
 			if r.Request.Tape != nil {
@@ -85,15 +85,15 @@ spec:
 // Where decisions are recorded and exceptions take effect, a refusal names its decision on a further line. The record has the message alone.
 func TestRefusalsNameTheirDecision(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
-	_, plain := ask(t, srv, "/validate/fail", configMap(""))
+	_, plain := postReview(t, srv, "/validate/fail", configMap(""))
 	got := make(chan decision.Review, 10)
 	srv.Record = func(r decision.Review) { got <- r }
-	if _, a := ask(t, srv, "/validate/fail", configMap("")); a.Result.Message != plain.Result.Message {
+	if _, a := postReview(t, srv, "/validate/fail", configMap("")); a.Result.Message != plain.Result.Message {
 		t.Errorf("without exceptions: %q", a.Result.Message)
 	}
 	<-got
 	srv.Review.Exceptions.Enabled, srv.Review.Exceptions.Namespace = true, "*"
-	_, a := ask(t, srv, "/validate/fail", configMap(""))
+	_, a := postReview(t, srv, "/validate/fail", configMap(""))
 	r := <-got
 	line, ok := strings.CutPrefix(a.Result.Message, plain.Result.Message)
 	if uid := r.Request.UID; !ok || line != "decision "+uid+" (ephor why "+uid+" --exception requests an exception)" || r.Message != plain.Result.Message {

@@ -40,7 +40,7 @@ func (s *Server) Answer(ctx context.Context, path string, req *policy.Request) (
 	}
 	bounded := withTimeout(ctx, s.Timeout)
 	defer bounded.end()
-	res, err := row.handle(s, bounded, req, place{row, s.snapshot()})
+	res, err := row.handle(s, bounded, req, boundRoute{row, s.snapshot()})
 	if err != nil {
 		return Answered{}, err
 	}

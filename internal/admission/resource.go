@@ -11,7 +11,7 @@ import (
 )
 
 // reviewResource evaluates a request with the policies of the row.
-func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row place) (response, error) {
+func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row boundRoute) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err
 	}
@@ -58,7 +58,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 
 // prepare adds information to a request that the review does not contain. If prepare returns an answer, it is final: no policy is
 // evaluated.
-func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*response, error) {
+func (s *Server) prepare(ctx context.Context, req *policy.Request, row boundRoute) (*response, error) {
 	if !row.evaluates(req.Operation) {
 		return &response{allowed: true}, nil
 	}
@@ -137,7 +137,7 @@ func (s *Server) attach(req *policy.Request) {
 		if req.Tape == nil {
 			return s.cluster.Roles(ctx, req.User, req.Namespace)
 		}
-		return taped.Ask(ctx, req.Tape, taped.Roles, taped.RolesOf(req.User.Username, req.User.Groups, req.Namespace), func(ctx context.Context) (policy.Roles, error) {
+		return taped.AnswerOrCall(ctx, req.Tape, taped.Roles, taped.RolesOf(req.User.Username, req.User.Groups, req.Namespace), func(ctx context.Context) (policy.Roles, error) {
 			return s.cluster.Roles(ctx, req.User, req.Namespace)
 		})
 	}
@@ -147,7 +147,7 @@ func (s *Server) attach(req *policy.Request) {
 		return
 	}
 	req.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
-		return taped.Ask(ctx, req.Tape, taped.Labels, req.Namespace, func(ctx context.Context) (map[string]string, error) {
+		return taped.AnswerOrCall(ctx, req.Tape, taped.Labels, req.Namespace, func(ctx context.Context) (map[string]string, error) {
 			return s.cluster.NamespaceLabels(ctx, req.Namespace)
 		})
 	}
@@ -175,6 +175,6 @@ func (s *Server) filtered(ctx context.Context, req *policy.Request) (bool, error
 }
 
 // allow admits every request.
-func (s *Server) allow(context.Context, *policy.Request, place) (response, error) {
+func (s *Server) allow(context.Context, *policy.Request, boundRoute) (response, error) {
 	return response{allowed: true}, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // handler answers one review. An error becomes an HTTP error, so that the webhook's failurePolicy decides.
-type handler func(s *Server, ctx context.Context, req *policy.Request, row place) (response, error)
+type handler func(s *Server, ctx context.Context, req *policy.Request, row boundRoute) (response, error)
 
 // route is a row of the table of paths.
 type route struct {
@@ -31,14 +31,14 @@ type route struct {
 	at *policy.Endpoint
 }
 
-// place is a row of the table with the snapshot of the policies at the time of the review.
-type place struct {
+// boundRoute is a row of the table with the snapshot of the policies at the time of the review.
+type boundRoute struct {
 	*route
 	policies *catalog.Snapshot
 }
 
-// reads returns the fields of the object that the rules of the place read; nil if they may read any field.
-func (p place) reads(r *policy.Request) *value.Fields {
+// reads returns the fields of the object that the rules of the route read; nil if they may read any field.
+func (p boundRoute) reads(r *policy.Request) *value.Fields {
 	if p.Stages == 0 {
 		return nil
 	}
@@ -109,7 +109,7 @@ var unserved = route{handle: (*Server).answerUnserved}
 
 // answerUnserved admits the request with a warning. The path belongs to a webhook that a Kyverno installation left behind; an error would
 // deny requests on behalf of policies that are not enforced.
-func (s *Server) answerUnserved(context.Context, *policy.Request, place) (response, error) {
+func (s *Server) answerUnserved(context.Context, *policy.Request, boundRoute) (response, error) {
 	return response{allowed: true, warnings: []string{"Ephor evaluates no policies at the path of this webhook: it belongs to policies of another version or program"}}, nil
 }
 

@@ -94,12 +94,12 @@ func TestFamiliesAreApart(t *testing.T) {
 		{Kinds: []string{"ClusterPolicy"}, Path: "/other", Stages: policy.StageValidate}, {Kinds: []string{"ClusterPolicy"}, Path: "/named", Stages: policy.StageValidate, ByName: true},
 	}}})
 	name := srv.snapshot().Programs()[0].Name
-	if _, res := ask(t, srv, "/validate/fail", configMap("")); res.Allowed {
+	if _, res := postReview(t, srv, "/validate/fail", configMap("")); res.Allowed {
 		t.Fatal("the policy does not deny")
 	}
 	srv.routes = other
 	for _, path := range []string{"/other/fail", "/other", "/named/" + name} {
-		if code, res := ask(t, srv, path, configMap("")); code != 200 || !res.Allowed {
+		if code, res := postReview(t, srv, path, configMap("")); code != 200 || !res.Allowed {
 			t.Errorf("%s: %d %+v", path, code, res)
 		}
 	}

@@ -292,7 +292,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	at := place{row, s.snapshot()}
+	at := boundRoute{row, s.snapshot()}
 	reads := at.reads
 	if s.DumpPayload {
 		reads = nil
@@ -342,7 +342,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const labelsTimeout = 2 * time.Second
 
 // after passes the auditing rules to the queue, and the review to Record, with their results if there are such rules.
-func (s *Server) after(ctx context.Context, req *policy.Request, at place, res *response, began time.Time, took time.Duration, body int) {
+func (s *Server) after(ctx context.Context, req *policy.Request, at boundRoute, res *response, began time.Time, took time.Duration, body int) {
 	var review *decision.Review
 	if req.Tape != nil && (len(res.results) > 0 || res.later != nil) {
 		// Webhooks and other policies select requests by these labels. They are rarely read from the API server.

@@ -175,7 +175,7 @@ func configMap(labels string, change ...func(*admissionv1.AdmissionRequest)) []b
 
 const team = `,"labels":{"team":"a"}`
 
-func ask(t testing.TB, s http.Handler, path string, body []byte) (int, admissionv1.AdmissionResponse) {
+func postReview(t testing.TB, s http.Handler, path string, body []byte) (int, admissionv1.AdmissionResponse) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -205,19 +205,19 @@ func TestRoutes(t *testing.T) {
 		{fine, "/validate/ignore", true}, {fine, "/validate/ignore/finegrained/require-team", false},
 		{fine, "/validate/ignore/finegrained/other", true}, {fine, "/validate/ignore/finegrained/ns/require-team", true},
 	} {
-		code, res := ask(t, c.server, c.path, configMap(""))
+		code, res := postReview(t, c.server, c.path, configMap(""))
 		if code != 200 || res.Allowed != c.allowed || res.UID != "uid-1" {
 			t.Errorf("%s: %d %+v", c.path, code, res)
 		}
 		if !c.allowed && (res.Result == nil || res.Result.Message != denied) {
 			t.Errorf("%s: message %q", c.path, res.Result.Message)
 		}
-		if code, res := ask(t, c.server, c.path, configMap(team)); code != 200 || !res.Allowed {
+		if code, res := postReview(t, c.server, c.path, configMap(team)); code != 200 || !res.Allowed {
 			t.Errorf("%s with the label: %d %+v", c.path, code, res)
 		}
 	}
 	for _, path := range []string{"/", "/validate/other", "/validate/finegrained/x", "/validate/fail/finegrained/", "/validate/fail/finegrained/a/b/c", "/other/x"} {
-		if code, _ := ask(t, srv, path, configMap("")); code != http.StatusNotFound {
+		if code, _ := postReview(t, srv, path, configMap("")); code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
@@ -227,13 +227,13 @@ func TestRoutes(t *testing.T) {
 func TestPathsOfFamilies(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	for _, path := range []string{"/dpol/a", "/ndpol/a/b", "/xpol"} {
-		code, res := ask(t, srv, path, configMap(""))
+		code, res := postReview(t, srv, path, configMap(""))
 		if code != http.StatusOK || !res.Allowed || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0], "evaluates no policies") {
 			t.Errorf("%s: %d %+v", path, code, res)
 		}
 	}
 	for _, path := range []string{"/policy/a", "/longerpol/a", "/Xpol/a", "/pol-x/a"} {
-		if code, _ := ask(t, srv, path, configMap("")); code != http.StatusNotFound {
+		if code, _ := postReview(t, srv, path, configMap("")); code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
@@ -243,7 +243,7 @@ func TestPathsOfFamilies(t *testing.T) {
 func TestNothingIsEvaluatedBeforeOpen(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	srv.open.Store(false)
-	if code, _ := ask(t, srv, "/validate/fail", configMap("")); code != http.StatusServiceUnavailable {
+	if code, _ := postReview(t, srv, "/validate/fail", configMap("")); code != http.StatusServiceUnavailable {
 		t.Errorf("%d", code)
 	}
 }
@@ -251,7 +251,7 @@ func TestNothingIsEvaluatedBeforeOpen(t *testing.T) {
 // A policy with a webhook of its own denies nothing once it is deleted, also while the webhook is still called.
 func TestFineGrainedPolicyThatIsGone(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
-	if code, res := ask(t, srv, "/validate/fail/finegrained/deleted", configMap("")); code != http.StatusOK || !res.Allowed {
+	if code, res := postReview(t, srv, "/validate/fail/finegrained/deleted", configMap("")); code != http.StatusOK || !res.Allowed {
 		t.Errorf("%d %+v", code, res)
 	}
 }
@@ -346,13 +346,13 @@ func TestFilters(t *testing.T) {
 		{"filtered", func(r *admissionv1.AdmissionRequest) { r.Namespace = "kube-system" }, true},
 		{"excluded group", func(r *admissionv1.AdmissionRequest) { r.UserInfo.Groups = []string{"system:nodes"} }, true},
 	} {
-		if code, res := ask(t, srv, "/validate/fail", configMap("", c.change)); code != 200 || res.Allowed != c.allowed {
+		if code, res := postReview(t, srv, "/validate/fail", configMap("", c.change)); code != 200 || res.Allowed != c.allowed {
 			t.Errorf("%s: %d %+v", c.name, code, res)
 		}
 	}
 	// If roles cannot be resolved, the request is neither admitted nor denied: failurePolicy decides.
 	srv.cluster = fakeCluster{err: errors.New("bindings are not cached")}
-	if code, _ := ask(t, srv, "/validate/fail", configMap("")); code != http.StatusInternalServerError {
+	if code, _ := postReview(t, srv, "/validate/fail", configMap("")); code != http.StatusInternalServerError {
 		t.Errorf("unknown roles: %d", code)
 	}
 }
@@ -374,13 +374,13 @@ func TestAuditIsRecordedAfterTheAnswer(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, fmt.Sprintf(teamPolicy, "Fail", false, "Audit"))
 	seen := &evaluated{}
 	srv.Observer = seen
-	code, res := ask(t, srv, "/validate/fail", configMap(""))
+	code, res := postReview(t, srv, "/validate/fail", configMap(""))
 	if code != 200 || !res.Allowed || len(res.Warnings) > 0 {
 		t.Fatalf("%d %+v", code, res)
 	}
-	ask(t, srv, "/validate/fail", configMap(team))
+	postReview(t, srv, "/validate/fail", configMap(team))
 	yes := true
-	ask(t, srv, "/validate/fail", configMap("", func(r *admissionv1.AdmissionRequest) { r.DryRun, r.Name = &yes, "dry" }))
+	postReview(t, srv, "/validate/fail", configMap("", func(r *admissionv1.AdmissionRequest) { r.DryRun, r.Name = &yes, "dry" }))
 	srv.audits.stop(t.Context())
 	got := log.String()
 	for _, want := range []string{"policy=require-team", "rule=team", "status=fail", "action=Audit", "kind=ConfigMap", "namespace=shop", "name=c", "label team is required"} {
@@ -402,7 +402,7 @@ func TestAuditIsRecordedAfterTheAnswer(t *testing.T) {
 
 func TestAuditWarnings(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, fmt.Sprintf(teamPolicy, "Fail", true, "Audit"))
-	_, res := ask(t, srv, "/validate/fail", configMap(""))
+	_, res := postReview(t, srv, "/validate/fail", configMap(""))
 	want := "policy require-team.team: validation error: label team is required. rule team failed at path /metadata/labels/"
 	if !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != want {
 		t.Errorf("%+v", res)
@@ -426,10 +426,10 @@ func TestSubresource(t *testing.T) {
 	change := func(r *admissionv1.AdmissionRequest) {
 		r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource, r.SubResource = "autoscaling", "Scale", "apps", "deployments", "scale"
 	}
-	if _, res := ask(t, srv, "/validate/fail", configMap("", change)); res.Allowed || !strings.Contains(res.Result.Message, "resource Deployment/shop/c was blocked") {
+	if _, res := postReview(t, srv, "/validate/fail", configMap("", change)); res.Allowed || !strings.Contains(res.Result.Message, "resource Deployment/shop/c was blocked") {
 		t.Errorf("%+v", res)
 	}
-	if _, res := ask(t, srv, "/validate/fail", configMap("", change, func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "things" })); res.Allowed {
+	if _, res := postReview(t, srv, "/validate/fail", configMap("", change, func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "things" })); res.Allowed {
 		t.Error("a resource that is not served was allowed")
 	}
 }
@@ -443,13 +443,13 @@ func TestNamespaceLabels(t *testing.T) {
 			r.Object.Raw = bytes.ReplaceAll(r.Object.Raw, []byte("shop"), []byte(ns))
 		})
 	}
-	if _, res := ask(t, srv, "/validate/fail", in("shop")); res.Allowed {
+	if _, res := postReview(t, srv, "/validate/fail", in("shop")); res.Allowed {
 		t.Error("prod")
 	}
-	if _, res := ask(t, srv, "/validate/fail", in("lab")); !res.Allowed {
+	if _, res := postReview(t, srv, "/validate/fail", in("lab")); !res.Allowed {
 		t.Errorf("lab: %+v", res.Result)
 	}
-	if _, res := ask(t, srv, "/validate/fail", in("gone")); res.Allowed || !strings.Contains(res.Result.Message, "no namespace gone") {
+	if _, res := postReview(t, srv, "/validate/fail", in("gone")); res.Allowed || !strings.Contains(res.Result.Message, "no namespace gone") {
 		t.Errorf("a namespace that cannot be read must not let the object through: %+v", res)
 	}
 }
@@ -457,7 +457,7 @@ func TestNamespaceLabels(t *testing.T) {
 func TestPanicIsAnHTTPError(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil)
 	srv.snapshot = func() *catalog.Snapshot { panic("boom") }
-	if code, _ := ask(t, srv, "/validate/fail", configMap("")); code != http.StatusInternalServerError || !strings.Contains(log.String(), "boom") {
+	if code, _ := postReview(t, srv, "/validate/fail", configMap("")); code != http.StatusInternalServerError || !strings.Contains(log.String(), "boom") {
 		t.Errorf("%d\n%s", code, log)
 	}
 }
@@ -475,11 +475,11 @@ func TestHeartbeat(t *testing.T) {
 		{string(lease("kyverno-health", `,"annotations":{"a":"b"}`)), `[{"op":"add","path":"/metadata/annotations/kyverno.io~1last-request-time","value":"1970-01-01T00:00:00Z"}]`},
 		{string(lease("other", "")), ""},
 	} {
-		if _, res := ask(t, srv, "/verifymutate", []byte(c.body)); !res.Allowed || string(res.Patch) != c.want {
+		if _, res := postReview(t, srv, "/verifymutate", []byte(c.body)); !res.Allowed || string(res.Patch) != c.want {
 			t.Errorf("%+v\n%s", res, res.Patch)
 		}
 	}
-	if _, res := ask(t, srv, "/policymutate", lease("x", "")); !res.Allowed || res.Patch != nil {
+	if _, res := postReview(t, srv, "/policymutate", lease("x", "")); !res.Allowed || res.Patch != nil {
 		t.Errorf("%+v", res)
 	}
 }
@@ -508,32 +508,32 @@ func TestPolicyReview(t *testing.T) {
 		}}, change...)...)
 	}
 	good := enforced("Fail")
-	if _, res := ask(t, srv, "/policyvalidate", review(good)); !res.Allowed || len(res.Warnings) > 0 {
+	if _, res := postReview(t, srv, "/policyvalidate", review(good)); !res.Allowed || len(res.Warnings) > 0 {
 		t.Errorf("%+v", res)
 	}
 	broken := strings.Replace(good, `team: "?*"`, `+(team): "?*"`, 1)
-	_, res := ask(t, srv, "/policyvalidate", review(broken))
+	_, res := postReview(t, srv, "/policyvalidate", review(broken))
 	if res.Allowed || !strings.Contains(res.Result.Message, "unsupported anchor +(team)") || !strings.Contains(res.Result.Message, "\n  at spec.rules[0].validate") {
 		t.Errorf("%+v", res.Result)
 	}
 	deleted := strings.Replace(broken, "{name: require-team}", "{name: require-team, deletionTimestamp: '2026-01-01T00:00:00Z'}", 1)
-	if _, res := ask(t, srv, "/policyvalidate", review(deleted, func(r *admissionv1.AdmissionRequest) {
+	if _, res := postReview(t, srv, "/policyvalidate", review(deleted, func(r *admissionv1.AdmissionRequest) {
 		r.Operation, r.OldObject.Raw = admissionv1.Update, r.Object.Raw
 	})); !res.Allowed {
 		t.Errorf("finalizers of a broken policy are stuck: %+v", res.Result)
 	}
-	if _, res := ask(t, srv, "/policyvalidate", review(broken, func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" })); !res.Allowed {
+	if _, res := postReview(t, srv, "/policyvalidate", review(broken, func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" })); !res.Allowed {
 		t.Errorf("status: %+v", res.Result)
 	}
 	unknown := strings.Replace(good, "[ConfigMap]", "[Foo]", 1)
-	if _, res := ask(t, srv, "/policyvalidate", review(unknown)); !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds Foo" {
+	if _, res := postReview(t, srv, "/policyvalidate", review(unknown)); !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds Foo" {
 		t.Errorf("%+v", res)
 	}
 	namespaced := strings.NewReplacer("kind: ClusterPolicy", "kind: Policy", "{name: require-team}", "{name: p, namespace: shop}", "[ConfigMap]", "[Namespace]").Replace(good)
-	if _, res := ask(t, srv, "/policyvalidate", review(namespaced)); res.Allowed || !strings.HasPrefix(res.Result.Message, "Cluster wide resource 'Namespace' not allowed in namespaced policy") {
+	if _, res := postReview(t, srv, "/policyvalidate", review(namespaced)); res.Allowed || !strings.HasPrefix(res.Result.Message, "Cluster wide resource 'Namespace' not allowed in namespaced policy") {
 		t.Errorf("%+v", res)
 	}
-	if _, res := ask(t, srv, "/policyvalidate", review("{apiVersion: policies.kyverno.io/v1, kind: FuturePolicy, metadata: {name: x}}")); res.Allowed {
+	if _, res := postReview(t, srv, "/policyvalidate", review("{apiVersion: policies.kyverno.io/v1, kind: FuturePolicy, metadata: {name: x}}")); res.Allowed {
 		t.Error("a family that does not exist was accepted")
 	}
 }
@@ -557,7 +557,7 @@ func TestGenerateScope(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, res := ask(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
+		_, res := postReview(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
 			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", c.kind, "kyverno.io", "policies"
 			r.Object.Raw = raw
 		}))
@@ -585,7 +585,7 @@ spec:
 `
 	// The first warning of each answer is that no controller executes the rule yet (TestReviewOfDeferredWork).
 	update := func(from, to string) admissionv1.AdmissionResponse {
-		_, res := ask(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
+		_, res := postReview(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
 			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", "ClusterPolicy", "kyverno.io", "clusterpolicies"
 			r.Namespace, r.Operation = "", admissionv1.Update
 			for raw, t := range map[*[]byte]string{&r.OldObject.Raw: text, &r.Object.Raw: strings.Replace(text, from, to, 1)} {

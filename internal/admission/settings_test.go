@@ -50,7 +50,7 @@ func TestSettingsAreLive(t *testing.T) {
 			t.Fatal(diags)
 		}
 		srv.settings.Set(s)
-		code, res := ask(t, srv, "/validate/fail", pod)
+		code, res := postReview(t, srv, "/validate/fail", pod)
 		if code != 200 || res.Allowed != (c.want == "") || c.want != "" && !strings.Contains(res.Result.Message, c.want) {
 			t.Errorf("%v: %d %+v", c.config, code, res)
 		}

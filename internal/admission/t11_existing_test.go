@@ -47,7 +47,7 @@ func TestT11OldObjectWithAnError(t *testing.T) {
 			{"the value of the old object is a map", `{"replicas":{}}`, false, policy.StatusFail, "at most 3 replicas"},
 		} {
 			reported, refused = nil, false
-			_, res := ask(t, srv, "/validate/"+strings.ToLower(failurePolicy), configMap("", func(q *admissionv1.AdmissionRequest) {
+			_, res := postReview(t, srv, "/validate/"+strings.ToLower(failurePolicy), configMap("", func(q *admissionv1.AdmissionRequest) {
 				q.Operation = admissionv1.Update
 				q.Object.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop"},"data":{"replicas":"9"}}`)
 				q.OldObject.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop"},"data":` + c.old + `}`)

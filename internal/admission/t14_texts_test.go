@@ -62,7 +62,7 @@ func TestT14TextsAreCut(t *testing.T) {
 	} {
 		for shift := range 4 { // in one of them the bound is within a character
 			text := strings.Repeat("a", shift) + strings.Repeat("aä€😀", 60_000)
-			_, res := ask(t, srv, "/validate/fail", configMap("", func(q *admissionv1.AdmissionRequest) {
+			_, res := postReview(t, srv, "/validate/fail", configMap("", func(q *admissionv1.AdmissionRequest) {
 				q.Name = c.name
 				q.Object.Raw, _ = json.Marshal(map[string]any{
 					"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": c.name, "namespace": "shop"},
@@ -109,7 +109,7 @@ func TestT14TextsAboutPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, res := ask(t, srv, "/policyvalidate", configMap("", func(q *admissionv1.AdmissionRequest) {
+	code, res := postReview(t, srv, "/policyvalidate", configMap("", func(q *admissionv1.AdmissionRequest) {
 		q.Kind.Group, q.Kind.Version, q.Kind.Kind = "kyverno.io", "v1", "ClusterPolicy"
 		q.Resource.Group, q.Resource.Version, q.Resource.Resource = "kyverno.io", "v1", "clusterpolicies"
 		q.Name, q.Namespace, q.Object.Raw = "long", "", raw

@@ -129,13 +129,13 @@ spec:
 			}
 			return c.stored, c.err
 		}
-		_, res := ask(t, srv, "/validate/fail", configMap("", func(r *admissionv1.AdmissionRequest) {
+		_, res := postReview(t, srv, "/validate/fail", configMap("", func(r *admissionv1.AdmissionRequest) {
 			r.Operation, r.UserInfo.Groups, r.Object.Raw, r.OldObject.Raw = c.op, []string{"system:masters"}, object(c.uid), nil
 			if c.op == admissionv1.Update {
 				r.OldObject.Raw = object(c.uid)
 			}
 		}))
-		if got := k.take(); got != c.want || failed != c.failed || (len(res.Warnings) > 0) != c.warned || !res.Allowed {
+		if got := k.drain(); got != c.want || failed != c.failed || (len(res.Warnings) > 0) != c.warned || !res.Allowed {
 			t.Errorf("%s: work %q, want %q; failed %d, %v", c.name, got, c.want, failed, res)
 		}
 	}

@@ -24,17 +24,17 @@ func TestT23ReviewsOfANamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, res := ask(t, srv, "/policyvalidate?timeout=20ms", review("team-a"))
+	_, res := postReview(t, srv, "/policyvalidate?timeout=20ms", review("team-a"))
 	if res.Allowed || !strings.Contains(res.Result.Message, "namespace team-a") {
 		t.Errorf("a second review in the namespace: %+v", res)
 	}
 	for _, other := range []string{"team-b", ""} {
-		if _, res := ask(t, srv, "/policyvalidate", review(other)); !res.Allowed {
+		if _, res := postReview(t, srv, "/policyvalidate", review(other)); !res.Allowed {
 			t.Errorf("a review in namespace %q: %+v", other, res)
 		}
 	}
 	done()
-	if _, res := ask(t, srv, "/policyvalidate", review("team-a")); !res.Allowed {
+	if _, res := postReview(t, srv, "/policyvalidate", review("team-a")); !res.Allowed {
 		t.Errorf("a review afterwards: %+v", res)
 	}
 }

@@ -120,7 +120,7 @@ func (t *Tokens) verify(ctx context.Context, token, address string) (TokenOwner,
 		}
 		t.asked[key] = a
 		// The answer is for all requests with the token, so it does not end with this one.
-		go t.ask(context.WithoutCancel(ctx), key, token, a)
+		go t.review(context.WithoutCancel(ctx), key, token, a)
 	}
 	t.mu.Unlock()
 	select {
@@ -131,8 +131,8 @@ func (t *Tokens) verify(ctx context.Context, token, address string) (TokenOwner,
 	}
 }
 
-// ask asks the API server about a token.
-func (t *Tokens) ask(ctx context.Context, key tokenKey, token string, a *tokenAnswer) {
+// review asks the API server about a token.
+func (t *Tokens) review(ctx context.Context, key tokenKey, token string, a *tokenAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
 	defer cancel()
 	owner, err := t.Review(ctx, token, t.Audience)
@@ -143,15 +143,15 @@ func (t *Tokens) ask(ctx context.Context, key tokenKey, token string, a *tokenAn
 	defer t.mu.Unlock()
 	delete(t.asked, key)
 	if now := t.Now(); a.err == nil && t.accepts(owner) {
-		t.keep(key, knownToken{owner, now.Add(tokenCounts)}, now)
+		t.remember(key, knownToken{owner, now.Add(tokenCounts)}, now)
 	} else {
 		delete(t.known, key)
 	}
 	close(a.done)
 }
 
-// keep remembers a valid token, in the place of expired ones, or else of the one that expires first.
-func (t *Tokens) keep(key tokenKey, k knownToken, now time.Time) {
+// remember remembers a valid token, in the place of expired ones, or else of the one that expires first.
+func (t *Tokens) remember(key tokenKey, k knownToken, now time.Time) {
 	if t.known == nil {
 		t.known = map[tokenKey]knownToken{}
 	}

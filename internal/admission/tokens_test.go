@@ -126,12 +126,12 @@ func TestT1TokensAreBounded(t *testing.T) {
 	tokens := &Tokens{}
 	key := func(i int) tokenKey { return tokenKey{byte(i), byte(i >> 8)} }
 	for i := range maxTokens + 10 {
-		tokens.keep(key(i), knownToken{until: now.Add(tokenCounts + time.Duration(i))}, now)
+		tokens.remember(key(i), knownToken{until: now.Add(tokenCounts + time.Duration(i))}, now)
 	}
 	if _, first := tokens.known[key(9)]; first || len(tokens.known) != maxTokens {
 		t.Errorf("%d tokens, the first ones %v", len(tokens.known), first)
 	}
-	tokens.keep(key(1000), knownToken{until: now.Add(time.Hour)}, now.Add(time.Hour/2))
+	tokens.remember(key(1000), knownToken{until: now.Add(time.Hour)}, now.Add(time.Hour/2))
 	if len(tokens.known) != 1 {
 		t.Errorf("%d expired tokens stay", len(tokens.known)-1)
 	}

@@ -19,7 +19,7 @@ func TestTTLReview(t *testing.T) {
 		"10ay": `cleanup.kyverno.io/ttl label value cannot be parsed as any recognizable format (parsing time "10ay" as "2006-01-02": cannot parse "10ay" as "2006")`,
 	} {
 		object := `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: a, labels: {cleanup.kyverno.io/ttl: "` + value + `"}}}`
-		code, res := ask(t, srv, "/verifyttl", reviewOf(t, object, "", "jane"))
+		code, res := postReview(t, srv, "/verifyttl", reviewOf(t, object, "", "jane"))
 		if code != 200 || !res.Allowed || strings.Join(res.Warnings, "; ") != warning {
 			t.Errorf("%s: %d %v %q, want %q", value, code, res.Allowed, res.Warnings, warning)
 		}

@@ -175,7 +175,7 @@ func (p *admitting) build(ctx context.Context) error {
 		Record: record, Lookups: a.decisions.Lookups(),
 		Namespace: p.env.namespace, Timeout: time.Duration(a.webhookTimeout) * time.Second,
 		AuditWorkers: a.auditWorkers, AuditCapacity: a.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
-		Observer: p.observing.Server(), Eval: p.used.Eval(p.eval()), Exceeded: p.exceeded.Note,
+		Observer: p.observing.Server(), Eval: p.used.Eval(p.eval()), Exceeded: p.exceeded.Record,
 		Paths: p.paths.Answered(), Failed: p.paths.Failed, StoredUID: p.cluster.StoredUID,
 		Clients: clients, ProtectManaged: f.protectManaged, DumpPayload: f.dumpPayload, Deferred: p.work, FixedWebhooks: !a.follow,
 		Report: p.sending.AfterReporting(events.OfRequests(p.events)),

@@ -172,7 +172,7 @@ func (c *reporting) form() reportswriter.Form {
 // serve adds the rows of the store of decisions and of the dashboard.
 func (c *reporting) serve() error {
 	f := &c.flags.reports
-	kept, store, err := f.decisions.Keep(c.recorder(event.ScanController))
+	kept, store, err := f.decisions.OpenStore(c.recorder(event.ScanController))
 	if err != nil {
 		return err
 	}

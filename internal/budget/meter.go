@@ -88,7 +88,7 @@ func (m *Meter) Settle() error {
 	if a.pacer != nil {
 		a.pacer.Spend(m.work() - m.paced)
 	}
-	a.take(m.steps+m.beside, m.bytes)
+	a.charge(m.steps+m.beside, m.bytes)
 	if m.over != nil {
 		a.err = m.over
 	}

@@ -35,7 +35,7 @@ type Pacer interface {
 // purse is the remainder of a budget.
 type purse struct{ steps, bytes int64 }
 
-func (p *purse) take(steps, bytes int64) { p.steps -= steps; p.bytes -= bytes }
+func (p *purse) charge(steps, bytes int64) { p.steps -= steps; p.bytes -= bytes }
 
 // Request is the remaining budget of the policies of one request. Cluster-wide and namespaced policies have separate budgets, so that no
 // tenant exhausts the budget of the cluster-wide policies. A zero Request must be Reset before use. It belongs to one goroutine.
@@ -117,10 +117,10 @@ func (a *Account) Pacer() Pacer { return a.pacer }
 // Err returns the reason why the policy may not be evaluated any further; nil if it may.
 func (a *Account) Err() error { return a.err }
 
-// take charges the counts of a meter.
-func (a *Account) take(steps, bytes int64) {
-	a.left.take(steps, bytes)
-	a.all.take(steps, bytes)
+// charge charges the counts of a meter.
+func (a *Account) charge(steps, bytes int64) {
+	a.left.charge(steps, bytes)
+	a.all.charge(steps, bytes)
 	if a.err == nil {
 		a.err = a.over(0, 0)
 	}

@@ -37,7 +37,7 @@ func parse(env *cel.Env, expression string, a *compilecost.Allowance) (*cel.Ast,
 		return nil, fmt.Errorf("there are %d calls, lists, maps and macros; %d are allowed", m.count, maxMakers)
 	}
 	m.Add(compilecost.CELTypes(m.count))
-	if err := a.Take(m.Cost); err != nil {
+	if err := a.Charge(m.Cost); err != nil {
 		return nil, err
 	}
 	return parsed, nil

@@ -21,7 +21,7 @@ func begin(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *ce
 
 // end charges the cost of the expressions. It returns the error of the budget if that is exhausted, otherwise err.
 func (e evaluation) end(err error) error {
-	e.note()
+	e.recordExceeded()
 	if over := e.meter.Cost(e.Spent()); over != nil {
 		return over
 	}
@@ -32,8 +32,8 @@ func (e evaluation) end(err error) error {
 var errExceeded = fmt.Errorf("%w: for one request the expressions of a rule may take %d steps, and make lists, maps and texts of limited size: make them do less",
 	budget.ErrExhausted, celenv.MaxParts*budget.StepsPerCost)
 
-// note records whether the expressions exceeded a limit.
-func (e evaluation) note() {
+// recordExceeded records whether the expressions exceeded a limit.
+func (e evaluation) recordExceeded() {
 	if e.Exceeded() {
 		e.meter.Exceed(errExceeded)
 	}

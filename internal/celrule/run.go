@@ -82,7 +82,7 @@ func (r *Run) Evaluate(x *celenv.Expression) (ref.Val, error) {
 
 // charge charges the cost of the expressions since the last charge. It returns the error of the budget if that is exhausted, otherwise err.
 func (r *Run) charge(err error) error {
-	r.note()
+	r.recordExceeded()
 	spent := r.Spent()
 	over := r.meter.Cost(spent - r.charged)
 	r.charged = spent

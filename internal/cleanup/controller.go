@@ -59,8 +59,8 @@ type Options struct {
 // Share decides which keys this replica works on if there are several replicas. If two work on the same key, because one was suspended for
 // a while, claims and resource versions prevent a second deletion.
 type Share interface {
-	// Holds reports whether work on the key may begin in this replica now.
-	Holds(key string) bool
+	// Owns reports whether work on the key may begin in this replica now.
+	Owns(key string) bool
 	// Hold begins work on the key; ok is false if it may not begin. ctx is cancelled if the work must end early. release ends it.
 	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
 	// Lapsed reports whether the time that Hold granted is over.
@@ -95,11 +95,11 @@ type Controller struct {
 	changed controller.Signal
 
 	mu       sync.Mutex
-	policies map[string]*entry
+	policies map[string]*policyState
 }
 
-// entry is the state of a policy.
-type entry struct {
+// policyState is the state of a policy.
+type policyState struct {
 	object   *unstructured.Unstructured // the last known version; shared with a cache
 	of       *family.Run
 	program  *policy.Program    // nil if the policy could not be compiled
@@ -117,7 +117,7 @@ func New(o Options) *Controller {
 	if o.Share == nil {
 		o.Share = ring.Alone{}
 	}
-	return &Controller{Options: o, policies: map[string]*entry{}}
+	return &Controller{Options: o, policies: map[string]*policyState{}}
 }
 
 func key(u *unstructured.Unstructured) string {
@@ -134,7 +134,7 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 		c.changed.Add(key(u))
 		return
 	}
-	now := &entry{object: u, of: runOf(u), program: program, check: c.Now()}
+	now := &policyState{object: u, of: runOf(u), program: program, check: c.Now()}
 	if old != nil && old.object.GetUID() == u.GetUID() {
 		now.last, now.written = old.last, old.written
 	}
@@ -145,7 +145,7 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 }
 
 // end ends the current run. The caller holds the lock.
-func (e *entry) end() {
+func (e *policyState) end() {
 	if e != nil && e.stop != nil {
 		e.stop()
 	}
@@ -230,11 +230,11 @@ func (c *Controller) Reconcile(held context.Context, key string) (time.Duration,
 }
 
 // work is what is done about a policy that is due.
-type work func(context.Context, *entry, *unstructured.Unstructured) outcome
+type work func(context.Context, *policyState, *unstructured.Unstructured) outcome
 
 // next returns what is to be done about a policy now; if nothing, it returns the time until it is due, or 0 if only a change can make it due.
 // The caller holds the lock.
-func (c *Controller) next(e *entry) (work, time.Duration) {
+func (c *Controller) next(e *policyState) (work, time.Duration) {
 	if e == nil || e.program == nil || e.program.AuditsFirst {
 		return nil, 0
 	}
@@ -247,7 +247,7 @@ func (c *Controller) next(e *entry) (work, time.Duration) {
 		case e.pause.After(now):
 			return nil, until(e.pause)
 		}
-		return func(context.Context, *entry, *unstructured.Unstructured) outcome {
+		return func(context.Context, *policyState, *unstructured.Unstructured) outcome {
 			return outcome{broken: fmt.Errorf("it has a mistake: %w", mistakes.Err())}
 		}, 0
 	}
@@ -266,7 +266,7 @@ func (c *Controller) next(e *entry) (work, time.Duration) {
 
 // due returns when the policy runs next: at the first time of its schedule after its last run, or after its creation if it never ran, and
 // not before a pause is over. Missed times cause one run.
-func (c *Controller) due(e *entry) time.Time {
+func (c *Controller) due(e *policyState) time.Time {
 	last := e.last
 	if stored := lastExecution(e.object); stored.After(last) && !stored.After(c.Now().Add(clockTolerance)) {
 		last = stored
@@ -282,7 +282,7 @@ func (c *Controller) due(e *entry) time.Time {
 }
 
 // safely turns a panic into a failure, so that a bug in one run does not stop the others.
-func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.Unstructured, f work) (out outcome) {
+func (c *Controller) safely(ctx context.Context, e *policyState, object *unstructured.Unstructured, f work) (out outcome) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.Log.Error("a run panicked", "policy", key(object), "panic", v, "stack", string(debug.Stack()))
@@ -306,7 +306,7 @@ type outcome struct {
 }
 
 // finish sets the time at which the policy is handled next.
-func (c *Controller) finish(e *entry, out outcome, began time.Time) {
+func (c *Controller) finish(e *policyState, out outcome, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Now()

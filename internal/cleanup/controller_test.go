@@ -53,8 +53,8 @@ func newController(now *time.Time) (*Controller, *counted) {
 	return New(Options{Observer: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}), c
 }
 
-// take adds a policy to the controller as the intake does.
-func take(c *Controller, u *unstructured.Unstructured) {
+// addPolicy adds a policy to the controller as the intake does.
+func addPolicy(c *Controller, u *unstructured.Unstructured) {
 	program, _ := compile.One(compile.Object{Value: u.Object})
 	c.Set(u, program)
 }
@@ -73,7 +73,7 @@ func TestDue(t *testing.T) {
 	} {
 		ctl, _ := newController(&now)
 		u := object(c.schedule, c.created, c.last, nil)
-		take(ctl, u)
+		addPolicy(ctl, u)
 		if got := ctl.due(ctl.policies[key(u)]).Format(time.RFC3339); got != c.want {
 			t.Errorf("%+v: due %s", c, got)
 		}
@@ -86,7 +86,7 @@ func TestFinish(t *testing.T) {
 	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
 	due := func(outs ...outcome) string {
 		c, seen := newController(&now)
-		take(c, u)
+		addPolicy(c, u)
 		e := c.policies[key(u)]
 		for _, out := range outs {
 			c.finish(e, out, now)
@@ -120,8 +120,8 @@ func TestFinish(t *testing.T) {
 func TestSet(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	c, _ := newController(&now)
-	set := func(u *unstructured.Unstructured) (*entry, *bool) {
-		take(c, u)
+	set := func(u *unstructured.Unstructured) (*policyState, *bool) {
+		addPolicy(c, u)
 		e, ended := c.policies[key(u)], new(bool)
 		e.stop = func() { *ended = true }
 		return e, ended
@@ -148,7 +148,7 @@ func TestAuditFirst(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	c, _ := newController(&now)
 	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
-	take(c, u)
+	addPolicy(c, u)
 	program, ended := c.policies[key(u)].program, false
 	c.policies[key(u)].stop = func() { ended = true }
 	c.Set(u, program.AuditFirst())

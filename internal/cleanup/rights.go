@@ -18,12 +18,12 @@ import (
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // checked reports whether the status of a policy has the result of its check of rights, and when the next check is due.
-func (c *Controller) checked(e *entry) (at time.Time, ok bool) {
+func (c *Controller) checked(e *policyState) (at time.Time, ok bool) {
 	return e.check, c.Missing != nil && e.of.Rights != nil && e.check != never
 }
 
 // checkRights checks which rights the runs of a policy lack.
-func (c *Controller) checkRights(ctx context.Context, e *entry, _ *unstructured.Unstructured) outcome {
+func (c *Controller) checkRights(ctx context.Context, e *policyState, _ *unstructured.Unstructured) outcome {
 	missing, err := c.Missing(ctx, e.program)
 	if err != nil {
 		c.Log.Warn("the rights of a policy could not be looked up", "policy", e.program.Key(), "error", err)

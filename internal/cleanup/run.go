@@ -35,7 +35,7 @@ func Previews(annotations map[string]string) bool {
 }
 
 // run executes a due policy. It starts again if an exception from the policy changes before the last deletion.
-func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Unstructured) outcome {
+func (c *Controller) run(ctx context.Context, e *policyState, object *unstructured.Unstructured) outcome {
 	p := c.current(e)
 	if p == nil {
 		return outcome{stale: true}
@@ -123,7 +123,7 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 }
 
 // current returns the policy of e with its exceptions.
-func (c *Controller) current(e *entry) *policy.Program {
+func (c *Controller) current(e *policyState) *policy.Program {
 	if c.Current == nil {
 		return e.program
 	}
@@ -138,7 +138,7 @@ func sameExceptions(a, b *policy.Program) bool {
 
 // claim records on the policy that the run begins. The write fails if the policy changed since it was read, so a changed or deleted policy
 // deletes nothing, and only one of two replicas begins the run.
-func (c *Controller) claim(ctx context.Context, e *entry, object *unstructured.Unstructured) error {
+func (c *Controller) claim(ctx context.Context, e *policyState, object *unstructured.Unstructured) error {
 	c.mu.Lock()
 	due := c.due(e)
 	c.mu.Unlock()

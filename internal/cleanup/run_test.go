@@ -100,7 +100,7 @@ func TestExceptionsKeepObjects(t *testing.T) {
 				Settings:        settings.Defaults, Log: slog.New(slog.DiscardHandler),
 			}
 			u := &unstructured.Unstructured{Object: deleting}
-			e := &entry{object: u, of: runOf(u), program: program, last: now.Add(-time.Hour)}
+			e := &policyState{object: u, of: runOf(u), program: program, last: now.Add(-time.Hour)}
 			out := ctl.run(t.Context(), e, u)
 			list, err := objects.Resource(configMaps).List(t.Context(), metav1.ListOptions{})
 			if err != nil {

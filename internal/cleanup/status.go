@@ -47,7 +47,7 @@ func lastExecution(u *unstructured.Unstructured) time.Time {
 }
 
 // conditions returns the readable conditions in the status. The cache may be older than the conditions that this process wrote.
-func (e *entry) conditions() []metav1.Condition {
+func (e *policyState) conditions() []metav1.Condition {
 	have, _, _ := unstructured.NestedFieldNoCopy(e.object.Object, append([]string{"status"}, e.of.Conditions...)...)
 	var stored struct {
 		Conditions []metav1.Condition `json:"conditions"`
@@ -79,7 +79,7 @@ func (out *outcome) condition() metav1.Condition {
 }
 
 // writeStatus writes the result of the run to the status. It writes the time of the run only after a success.
-func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstructured.Unstructured, out outcome, began time.Time) error {
+func (c *Controller) writeStatus(ctx context.Context, e *policyState, object *unstructured.Unstructured, out outcome, began time.Time) error {
 	if out.stale || out.rights != nil && out.failed != nil {
 		return nil
 	}

@@ -88,7 +88,7 @@ func TestWriteStatus(t *testing.T) {
 		ctl, _ := newController(&now)
 		store := &patches{}
 		ctl.Client = store
-		take(ctl, c.object)
+		addPolicy(ctl, c.object)
 		e := ctl.policies[key(c.object)]
 		if err := ctl.writeStatus(t.Context(), e, c.object, c.out, now); err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestLookAtRights(t *testing.T) {
 	}
 	u, store := celObject(nil), &patches{}
 	ctl.Client = store
-	take(ctl, u)
+	addPolicy(ctl, u)
 	e := ctl.policies[key(u)]
 	e.last = now // it is not due
 	if _, err := ctl.Reconcile(t.Context(), key(u)); err != nil {

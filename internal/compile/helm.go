@@ -1,13 +1,11 @@
 package compile
 
 import (
-	"maps"
 	"regexp"
-	"slices"
-	"strconv"
 	"sync"
 
 	"ephor.invalid/ephor/internal/diag"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // helmText matches what only a template of Helm has: its values, its functions, and variables of a policy that it quotes.
@@ -29,26 +27,12 @@ func unrendered(o Object) diag.List {
 
 // helmPath returns the path of the first text of a template of Helm; empty if there is none.
 func helmPath(v any, path string) string {
-	switch x := v.(type) {
-	case string:
-		if helmText().MatchString(x) {
-			return path
-		}
-	case []any:
-		for i, e := range x {
-			if found := helmPath(e, path+"["+strconv.Itoa(i)+"]"); found != "" {
-				return found
-			}
-		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(x)) {
-			below := k
-			if path != "" {
-				below = path + "." + k
-			}
-			if found := helmPath(x[k], below); found != "" {
-				return found
-			}
+	if text, ok := v.(string); ok && helmText().MatchString(text) {
+		return path
+	}
+	for at, e := range value.Children(v, path) {
+		if found := helmPath(e, at); found != "" {
+			return found
 		}
 	}
 	return ""

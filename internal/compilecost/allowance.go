@@ -76,8 +76,8 @@ type Error struct{ what string }
 
 func (e *Error) Error() string { return e.what }
 
-// Take charges the cost of an expression before it is compiled. The error is an *Error: the expression must not be compiled.
-func (a *Allowance) Take(c Cost) error {
+// Charge charges the cost of an expression before it is compiled. The error is an *Error: the expression must not be compiled.
+func (a *Allowance) Charge(c Cost) error {
 	if err := c.Check(); err != nil || a == nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *Allowance) CEL(expression string) error {
 			return &Error{fmt.Sprintf("the CEL expressions of the policy have more than %d bytes in total, including those of generated rules", maxCELBytes)}
 		}
 	}
-	return a.Take(celCost(expression))
+	return a.Charge(celCost(expression))
 }
 
 // Version returns the version of the API server for which the texts are compiled; the newest for a nil Allowance.

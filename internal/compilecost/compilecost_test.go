@@ -95,15 +95,15 @@ func TestBounds(t *testing.T) {
 func TestAllowance(t *testing.T) {
 	a := &compilecost.Allowance{}
 	small, large := compilecost.Cost{Held: 1 << 20}, compilecost.Cost{Held: compilecost.MaxPolicyBytes}
-	if a.Take(small) != nil || a.Take(large) == nil || !a.Exceeded() || a.Take(small) != nil || a.Held() != 2<<20 {
+	if a.Charge(small) != nil || a.Charge(large) == nil || !a.Exceeded() || a.Charge(small) != nil || a.Held() != 2<<20 {
 		t.Errorf("%+v", a)
 	}
 	limited := &compilecost.Allowance{Namespace: "a", Left: 1 << 20}
-	if limited.Take(small) != nil || limited.Take(small) == nil || !limited.Crowded() {
+	if limited.Charge(small) != nil || limited.Charge(small) == nil || !limited.Crowded() {
 		t.Errorf("%+v", limited)
 	}
 	var none *compilecost.Allowance
-	if none.Take(large) != nil || none.Take(compilecost.Cost{Peak: compilecost.MaxExpressionBytes + 1}) == nil {
+	if none.Charge(large) != nil || none.Charge(compilecost.Cost{Peak: compilecost.MaxExpressionBytes + 1}) == nil {
 		t.Error("without an Allowance, only single expressions are bounded")
 	}
 	if err := (&compilecost.Allowance{}).CEL(strings.Repeat("1+", 8000) + "1"); err == nil {

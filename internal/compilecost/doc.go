@@ -2,7 +2,7 @@
 //
 //	a := &compilecost.Allowance{}                  // of one policy
 //	size, err := compilecost.Regex(`^[a-z]{1,63}$`)
-//	err = a.Take(size.Cost)                        // an *Error if the policy exceeds its bounds
+//	err = a.Charge(size.Cost)                      // an *Error if the policy exceeds its bounds
 //
 // A regular expression of 3 kB can become half a gigabyte, so its length says nothing. The package parses it, which takes little memory, and
 // counts the instructions that it becomes. Texts that are expensive to parse are recognized without parsing them. The costs are estimates:

@@ -158,7 +158,7 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	if err := walks(meter, key); err != nil {
 		return c.noted(env, key, value, false, err)
 	}
-	ok, err := right.holds(meter, key)
+	ok, err := right.evaluateKey(meter, key)
 	return c.noted(env, key, value, ok, err)
 }
 

@@ -83,7 +83,7 @@ type member struct {
 	list textList
 }
 
-func (o *member) holds(m *budget.Meter, key any) (bool, error) {
+func (o *member) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
 		return o.evaluate(len(keys), func(i int) (bool, error) {
 			text, err := meteredText(m, keys[i])
@@ -108,10 +108,10 @@ type memberText struct {
 	pattern wildcard.Pattern
 }
 
-func (o *memberText) holds(m *budget.Meter, key any) (bool, error) {
+func (o *memberText) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	text, ok := scalarText(key)
 	if !ok {
-		return o.member.holds(m, key)
+		return o.member.evaluateKey(m, key)
 	}
 	if err := m.Step(1 + o.pattern.Cost(text)); err != nil {
 		return false, err
@@ -128,7 +128,7 @@ type memberJSON struct {
 	pattern wildcard.Pattern
 }
 
-func (o *memberJSON) holds(m *budget.Meter, key any) (bool, error) {
+func (o *memberJSON) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
 		return len(keys) == 1 && textOf(keys[0]) == o.text && !o.not, m.Step(1)
 	}
@@ -153,11 +153,11 @@ func listsOnly(q quantifier, v any) operand {
 
 type ofList struct{ member }
 
-func (o *ofList) holds(m *budget.Meter, key any) (bool, error) {
+func (o *ofList) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	if _, ok := key.([]any); !ok {
 		return false, nil
 	}
-	return o.member.holds(m, key)
+	return o.member.evaluateKey(m, key)
 }
 
 // within tests each key against a range such as `1-5`. As in Kyverno's recorded results, an element of a list is outside of the range for
@@ -167,7 +167,7 @@ type within struct {
 	r measure.Range
 }
 
-func (o *within) holds(m *budget.Meter, key any) (bool, error) {
+func (o *within) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
 		return o.evaluate(len(keys), func(i int) (bool, error) { return o.hasElement(keys[i]), m.Step(1) })
 	}

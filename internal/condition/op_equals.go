@@ -119,7 +119,7 @@ func seconds(f float64) (time.Duration, bool) {
 	return time.Duration(ns), true
 }
 
-func (e *equality) holds(m *budget.Meter, key any) (bool, error) {
+func (e *equality) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	var same bool
 	switch k := key.(type) {
 	case nil:

@@ -76,7 +76,7 @@ type oldText struct {
 	not     bool
 }
 
-func (o *oldText) holds(m *budget.Meter, key any) (bool, error) {
+func (o *oldText) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	text, ok := scalarText(key)
 	if err := m.Step(1 + o.pattern.Cost(text)); err != nil {
 		return false, err
@@ -101,7 +101,7 @@ func allTexts(list []any) bool {
 	return true
 }
 
-func (o *oldMember) holds(m *budget.Meter, key any) (bool, error) {
+func (o *oldMember) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
 		if o.mixed {
 			return false, m.Step(1)

@@ -34,13 +34,13 @@ type Example struct {
 
 // operand is the right side of a condition, prepared for evaluating keys. It is immutable.
 type operand interface {
-	holds(m *budget.Meter, key any) (bool, error)
+	evaluateKey(m *budget.Meter, key any) (bool, error)
 }
 
 // never is the operand for a value that the operator cannot compare with.
 type never struct{}
 
-func (never) holds(*budget.Meter, any) (bool, error) { return false, nil }
+func (never) evaluateKey(*budget.Meter, any) (bool, error) { return false, nil }
 
 // registry is the fixed set of operators, in the order of the documentation.
 var registry = newRegistry(
@@ -77,9 +77,9 @@ func newRegistry(list ...*Operator) *operators {
 // Operators returns all operators in the order of the documentation.
 func Operators() []*Operator { return registry.list }
 
-// Holds applies the operator to constants, without variables.
-func (op *Operator) Holds(key, value any) bool {
-	ok, _ := op.prepare(value, true).holds(nil, key)
+// Evaluate applies the operator to constants, without variables.
+func (op *Operator) Evaluate(key, value any) bool {
+	ok, _ := op.prepare(value, true).evaluateKey(nil, key)
 	return ok
 }
 

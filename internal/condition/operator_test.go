@@ -12,10 +12,10 @@ func TestOperatorsAreDocumentedAndTheirExamplesHold(t *testing.T) {
 		}
 		yes, no := 0, 0
 		for _, e := range op.Examples {
-			if got := op.Holds(e.Key, e.Value); got != e.Want {
+			if got := op.Evaluate(e.Key, e.Value); got != e.Want {
 				t.Errorf("%#v %s %#v = %v, want %v", e.Key, op.Name, e.Value, got, e.Want)
 			}
-			if got, err := op.prepare(e.Value, false).holds(nil, e.Key); err != nil || got != e.Want {
+			if got, err := op.prepare(e.Value, false).evaluateKey(nil, e.Key); err != nil || got != e.Want {
 				t.Errorf("prepared: %#v %s %#v = %v %v, want %v", e.Key, op.Name, e.Value, got, err, e.Want)
 			}
 			if e.Want {

@@ -58,7 +58,7 @@ type bound struct {
 	isVersion  bool
 }
 
-func (b *bound) holds(m *budget.Meter, key any) (bool, error) {
+func (b *bound) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	if s, ok := key.(string); ok {
 		if err := m.Step(1 + measure.Steps(s)); err != nil {
 			return false, err
@@ -133,7 +133,7 @@ type durationBound struct {
 	duration time.Duration
 }
 
-func (b *durationBound) holds(m *budget.Meter, key any) (bool, error) {
+func (b *durationBound) evaluateKey(m *budget.Meter, key any) (bool, error) {
 	s, _ := key.(string)
 	if err := m.Step(1 + measure.Steps(s)); err != nil {
 		return false, err

@@ -51,7 +51,7 @@ func (s *sessions) view(ctx context.Context, one *session, namespaces []string) 
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	v := &view{user: one.user.Name, allowed: map[string]bool{}}
-	if err := s.ask(ctx, one, []string{everywhere, clusterScoped}); err != nil {
+	if err := s.refresh(ctx, one, []string{everywhere, clusterScoped}); err != nil {
 		return nil, err
 	}
 	v.all, v.allowed[clusterScoped] = one.verdicts[everywhere].allowed, one.verdicts[clusterScoped].allowed
@@ -61,7 +61,7 @@ func (s *sessions) view(ctx context.Context, one *session, namespaces []string) 
 	if len(namespaces) > maxNamespaces {
 		v.unasked, namespaces = len(namespaces)-maxNamespaces, namespaces[:maxNamespaces]
 	}
-	if err := s.ask(ctx, one, namespaces); err != nil {
+	if err := s.refresh(ctx, one, namespaces); err != nil {
 		return nil, err
 	}
 	for _, ns := range namespaces {
@@ -70,42 +70,42 @@ func (s *sessions) view(ctx context.Context, one *session, namespaces []string) 
 	return v, nil
 }
 
-// ask adds missing or expired verdicts for the places. The caller has locked the session.
-func (s *sessions) ask(ctx context.Context, one *session, places []string) error {
+// refresh adds missing or expired verdicts for the scopes. The caller has locked the session.
+func (s *sessions) refresh(ctx context.Context, one *session, scopes []string) error {
 	now := s.now()
 	var unknown []string
-	for _, place := range places {
-		if v, ok := one.verdicts[place]; !ok || !now.Before(v.until) {
-			unknown = append(unknown, place)
+	for _, scope := range scopes {
+		if v, ok := one.verdicts[scope]; !ok || !now.Before(v.until) {
+			unknown = append(unknown, scope)
 		}
 	}
-	for place, v := range one.verdicts {
+	for scope, v := range one.verdicts {
 		if !now.Before(v.until) {
-			delete(one.verdicts, place)
+			delete(one.verdicts, scope)
 		}
 	}
 	answers := make([]bool, len(unknown))
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(accessesAtOnce)
-	for i, place := range unknown {
+	for i, scope := range unknown {
 		asking.Go(func() (err error) {
-			answers[i], err = s.may(ctx, one.user, place)
+			answers[i], err = s.may(ctx, one.user, scope)
 			return err
 		})
 	}
 	if err := asking.Wait(); err != nil {
 		return err
 	}
-	for i, place := range unknown {
-		one.verdicts[place] = verdict{answers[i], now.Add(accessFor)}
+	for i, scope := range unknown {
+		one.verdicts[scope] = verdict{answers[i], now.Add(accessFor)}
 	}
 	return nil
 }
 
-// may reports whether the user may list reports of the place.
-func (s *sessions) may(ctx context.Context, u User, place string) (bool, error) {
-	kind, namespace := s.form.Namespaced, place
-	switch place {
+// may reports whether the user may list reports of the scope.
+func (s *sessions) may(ctx context.Context, u User, scope string) (bool, error) {
+	kind, namespace := s.form.Namespaced, scope
+	switch scope {
 	case everywhere:
 		namespace = "" // no namespace means all of them
 	case clusterScoped:

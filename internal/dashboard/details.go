@@ -79,8 +79,8 @@ func (d *Dashboard) find(ctx context.Context, q *query, after *position) (*detai
 	return out, nil
 }
 
-func indexAfter(found []*entry, after position) int {
-	i, same := slices.BinarySearchFunc(found, after, func(e *entry, p position) int { return e.position().compare(p) })
+func indexAfter(found []*resourceResults, after position) int {
+	i, same := slices.BinarySearchFunc(found, after, func(e *resourceResults, p position) int { return e.position().compare(p) })
 	if same {
 		i++
 	}
@@ -88,7 +88,7 @@ func indexAfter(found []*entry, after position) int {
 }
 
 // read returns the wanted results of one entry from its current report; none if the report was deleted.
-func (d *Dashboard) read(ctx context.Context, e *entry, q *query) ([]detail, error) {
+func (d *Dashboard) read(ctx context.Context, e *resourceResults, q *query) ([]detail, error) {
 	object, err := d.readerOf(e.report).get(ctx, e.report)
 	if apierrors.IsNotFound(err) {
 		return nil, nil

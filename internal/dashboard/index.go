@@ -26,8 +26,8 @@ type reportKey struct{ namespace, name string }
 // identity identifies the resource of a result.
 type identity struct{ policy, rule, severity, category, source string }
 
-// entry is the state that is stored of a report for one resource: the result of each rule, without messages. It is immutable.
-type entry struct {
+// resourceResults is the state that is stored of a report for one resource: the result of each rule, without messages. It is immutable.
+type resourceResults struct {
 	report    reportKey
 	namespace unique.Handle[string] // of the resource
 	kind      unique.Handle[string]
@@ -37,12 +37,12 @@ type entry struct {
 }
 
 // size returns the approximate memory of the entry, without parts that entries share.
-func (e *entry) size() int {
+func (e *resourceResults) size() int {
 	return perEntry + len(e.report.namespace) + len(e.report.name) + len(e.name) + perResult*len(e.rules)
 }
 
 // about reports whether the entry is for this resource.
-func (e *entry) about(r compliance.Resource) bool {
+func (e *resourceResults) about(r compliance.Resource) bool {
 	return short(r.Name) == e.name && short(r.Kind) == e.kind.Value() && short(r.Namespace) == e.namespace.Value()
 }
 
@@ -64,15 +64,15 @@ func (s sort) result() compliance.Result {
 }
 
 // entriesOf returns the entries of a report: usually one, since our reports have one resource each.
-func entriesOf(r compliance.Report) []*entry {
-	var out []*entry
-	byResource := map[compliance.Resource]*entry{}
+func entriesOf(r compliance.Report) []*resourceResults {
+	var out []*resourceResults
+	byResource := map[compliance.Resource]*resourceResults{}
 	for i := range r.Results {
 		res := &r.Results[i]
 		about := compliance.Resource{Kind: res.Resource.Kind, Namespace: res.Resource.Namespace, Name: res.Resource.Name}
 		e := byResource[about]
 		if e == nil {
-			e = &entry{
+			e = &resourceResults{
 				report: reportKey{short(r.Namespace), short(r.Name)}, namespace: unique.Make(short(about.Namespace)), kind: unique.Make(short(about.Kind)),
 				name: short(about.Name), rules: make([]unique.Handle[identity], 0, len(r.Results)), statuses: make([]status, 0, len(r.Results)),
 			}
@@ -91,16 +91,16 @@ func short(name string) string { return strings.Clone(value.Clip(name, maxName))
 // index is the state of all reports. It is safe for concurrent use.
 type index struct {
 	mu      sync.RWMutex
-	reports map[reportKey][]*entry
+	reports map[reportKey][]*resourceResults
 	bytes   int
 	limit   int  // of bytes
 	full    bool // there was no room for a report since the last list
 }
 
-func newIndex() *index { return &index{reports: map[reportKey][]*entry{}, limit: maxBytes} }
+func newIndex() *index { return &index{reports: map[reportKey][]*resourceResults{}, limit: maxBytes} }
 
 // put adds or replaces a report.
-func (x *index) put(k reportKey, entries []*entry) {
+func (x *index) put(k reportKey, entries []*resourceResults) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.drop(k)
@@ -113,7 +113,7 @@ func (x *index) put(k reportKey, entries []*entry) {
 	x.bytes += size
 }
 
-func sizeOf(entries []*entry) int {
+func sizeOf(entries []*resourceResults) int {
 	size := perEntry
 	for _, e := range entries {
 		size += e.size()
@@ -226,7 +226,7 @@ func (x *index) totals() map[string]tally {
 }
 
 // find returns the entries with results for a query, sorted by resource, and the number of these results.
-func (x *index) find(q *query) (found []*entry, results int) {
+func (x *index) find(q *query) (found []*resourceResults, results int) {
 	sorts := map[sort]bool{}
 	wants := func(one sort) bool {
 		yes, known := sorts[one]
@@ -258,7 +258,7 @@ func (x *index) find(q *query) (found []*entry, results int) {
 		}
 	}
 	x.mu.RUnlock()
-	slices.SortFunc(found, func(a, b *entry) int { return a.position().compare(b.position()) })
+	slices.SortFunc(found, func(a, b *resourceResults) int { return a.position().compare(b.position()) })
 	return found, results
 }
 
@@ -271,7 +271,7 @@ type position struct {
 	Report          string `json:"report"`
 }
 
-func (e *entry) position() position {
+func (e *resourceResults) position() position {
 	return position{e.namespace.Value(), e.kind.Value(), e.name, e.report.namespace, e.report.name}
 }
 

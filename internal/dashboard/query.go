@@ -24,7 +24,7 @@ type query struct {
 }
 
 // wantsResource reports whether the query may select results for the resource of an entry.
-func (q *query) wantsResource(e *entry) bool {
+func (q *query) wantsResource(e *resourceResults) bool {
 	if q.clusterOnly && e.namespace.Value() != "" {
 		return false
 	}

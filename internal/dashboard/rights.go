@@ -7,15 +7,15 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// maxPlaces is the maximum number of rights to read objects that are checked for one answer.
-const maxPlaces = 500
+// maxRightScopes is the maximum number of rights to read objects that are checked for one answer.
+const maxRightScopes = 500
 
-// place is the scope of a right: the objects of one resource in a namespace; without a namespace, everywhere.
-type place struct{ group, resource, subresource, namespace string }
+// rightScope is the scope of a right: the objects of one resource in a namespace; without a namespace, everywhere.
+type rightScope struct{ group, resource, subresource, namespace string }
 
-// placeOf returns the place of the objects in a recorded request.
-func placeOf(r *decision.Record) place {
-	p := place{r.Request.Group, r.Request.Resource, r.Subresource, r.Namespace}
+// rightScopeOf returns the scope of the objects in a recorded request.
+func rightScopeOf(r *decision.Record) rightScope {
+	p := rightScope{r.Request.Group, r.Request.Resource, r.Subresource, r.Namespace}
 	if p.group == "" && p.resource == "namespaces" {
 		p.namespace = "" // a request for a Namespace has its own name as the namespace
 	}
@@ -27,7 +27,7 @@ func placeOf(r *decision.Record) place {
 type reading struct {
 	sessions *sessions
 	user     User
-	known    map[place]bool
+	known    map[rightScope]bool
 	// denied counts the requests that the user may not see, unasked those in places that are not checked because there are too many.
 	denied, unasked int
 }
@@ -35,7 +35,7 @@ type reading struct {
 func (s *sessions) reading(one *session) *reading {
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	return &reading{sessions: s, user: one.user, known: map[place]bool{}}
+	return &reading{sessions: s, user: one.user, known: map[rightScope]bool{}}
 }
 
 // may reports whether the user may see a recorded request, and counts the requests that the user may not see.
@@ -43,14 +43,14 @@ func (r *reading) may(ctx context.Context, record *decision.Record) (bool, error
 	if r.sessions.tokens == nil {
 		return true, nil
 	}
-	p := placeOf(record)
-	for _, asked := range []place{{p.group, p.resource, p.subresource, ""}, p} {
+	p := rightScopeOf(record)
+	for _, asked := range []rightScope{{p.group, p.resource, p.subresource, ""}, p} {
 		if _, known := r.known[asked]; !known {
-			if len(r.known) >= maxPlaces {
+			if len(r.known) >= maxRightScopes {
 				r.unasked++
 				return false, nil
 			}
-			allowed, err := r.ask(ctx, asked)
+			allowed, err := r.mayList(ctx, asked)
 			if err != nil {
 				return false, err
 			}
@@ -69,7 +69,7 @@ func (r *reading) withholdLookups(ctx context.Context, record *decision.Record) 
 	if r.sessions.tokens == nil || record.Request.Lookups == nil {
 		return nil
 	}
-	everything := place{"*", "*", "", ""}
+	everything := rightScope{"*", "*", "", ""}
 	allowed, known := r.known[everything]
 	if !known {
 		var err error
@@ -86,16 +86,16 @@ func (r *reading) withholdLookups(ctx context.Context, record *decision.Record) 
 	return nil
 }
 
-// ask checks the right to list the objects and, for a subresource, which cannot be listed, also the right to get it.
-func (r *reading) ask(ctx context.Context, p place) (bool, error) {
-	listed, err := r.allowed(ctx, "list", place{p.group, p.resource, "", p.namespace})
+// mayList checks the right to list the objects and, for a subresource, which cannot be listed, also the right to get it.
+func (r *reading) mayList(ctx context.Context, p rightScope) (bool, error) {
+	listed, err := r.allowed(ctx, "list", rightScope{p.group, p.resource, "", p.namespace})
 	if !listed || err != nil || p.subresource == "" {
 		return listed, err
 	}
 	return r.allowed(ctx, "get", p)
 }
 
-func (r *reading) allowed(ctx context.Context, verb string, p place) (bool, error) {
+func (r *reading) allowed(ctx context.Context, verb string, p rightScope) (bool, error) {
 	u := &r.user
 	allowed, _, err := r.sessions.access.Allowed(ctx, world.AccessRequest{
 		Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra,

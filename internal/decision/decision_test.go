@@ -158,7 +158,7 @@ func TestT24RecordedRequestsAreBounded(t *testing.T) {
 		r := review(false)
 		r.Request = request("pods", `{"data":"`+strings.Repeat("x", 1<<20-1000)+`"}`)
 		f.Put(r)
-		f.take(t.Context()) // the batch is not written
+		f.collect(t.Context()) // the batch is not written
 	}
 	held := 0
 	for _, r := range f.batch.records {
@@ -349,7 +349,7 @@ func TestWaitingMessagesAreBounded(t *testing.T) {
 		t.Errorf("%d of 10 reviews of 1 MB are dropped, want 5", c.dropped)
 	}
 	for range 20 {
-		f.take(t.Context())
+		f.collect(t.Context())
 		put()
 	}
 	if n := len(f.batch.records); n > batchBytes/len(long)+1 {

@@ -66,8 +66,8 @@ type Keep struct {
 	By    map[string]float64
 }
 
-// share returns the share of passed reviews with these results that is kept.
-func (k *Keep) share(results []policy.Result) float64 {
+// sampleRate returns the share of passed reviews with these results that is kept.
+func (k *Keep) sampleRate(results []policy.Result) float64 {
 	if len(k.By) == 0 {
 		return k.Share
 	}
@@ -192,7 +192,7 @@ func (f *Feed) Put(r Review) {
 		if len(r.Results) == 0 {
 			return // no rule applied to the request
 		}
-		if share = f.Keep.share(r.Results); share <= 0 || share < 1 && rand.Float64() >= share {
+		if share = f.Keep.sampleRate(r.Results); share <= 0 || share < 1 && rand.Float64() >= share {
 			return
 		}
 	}

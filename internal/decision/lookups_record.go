@@ -193,7 +193,7 @@ func (f *Feed) lookupsOf(h *heldNotes, req *policy.Request, hidden []string, nam
 		e := &h.Entries[i]
 		x := Lookup{Method: e.Method, Reach: e.Reach, Asked: taped.Brief(e.Asked), Unknown: h.unknown[i]}
 		personal := !named && (taped.Personal(e.Method) || len(e.Hidden) > 0) // a digest of a name can be guessed
-		if personal || h.found.many || holds(hidden, e.Asked) {
+		if personal || h.found.many || containsAny(hidden, e.Asked) {
 			// The request contains the value, so it is not recorded either.
 			x.Unknown, x.Asked = CutAnswer, ""
 			out.List = append(out.List, x)
@@ -212,7 +212,7 @@ func (f *Feed) lookupsOf(h *heldNotes, req *policy.Request, hidden []string, nam
 		case x.Unknown != "":
 		case e.Err != nil:
 			x.Error = taped.FailureOf(e.Err)
-			if holds(hidden, x.Error.Text) || holds(e.Guarded, x.Error.Text) || slices.ContainsFunc(x.Error.Args, func(a string) bool { return holds(hidden, a) || holds(e.Guarded, a) }) {
+			if containsAny(hidden, x.Error.Text) || containsAny(e.Guarded, x.Error.Text) || slices.ContainsFunc(x.Error.Args, func(a string) bool { return containsAny(hidden, a) || containsAny(e.Guarded, a) }) {
 				x.Error, x.Unknown = nil, CutAnswer
 			}
 		default:
@@ -235,7 +235,7 @@ func (f *Feed) answer(e *taped.Entry, hidden []string, pointers [][]string) (b *
 	if len(text) > maxAnswer {
 		return nil, LargeAnswer, nil
 	}
-	if holds(hidden, text) || holds(e.Guarded, text) {
+	if containsAny(hidden, text) || containsAny(e.Guarded, text) {
 		return nil, CutAnswer, nil
 	}
 	p, err := f.known.of("/lookups", text, func() (*part, error) {
@@ -257,8 +257,8 @@ func (f *Feed) answer(e *taped.Entry, hidden []string, pointers [][]string) (b *
 	return p.body, "", nil
 }
 
-// holds reports whether a text contains one of the values.
-func holds(values []string, text string) bool {
+// containsAny reports whether a text contains one of the values.
+func containsAny(values []string, text string) bool {
 	return slices.ContainsFunc(values, func(v string) bool { return len(v) >= short && strings.Contains(text, v) })
 }
 

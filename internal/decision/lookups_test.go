@@ -162,7 +162,7 @@ func TestSecretsInLookups(t *testing.T) {
 		"an answer before it":      {both(service(answering{encoded, nil}, world.ServiceRequest{URL: "https://svc/"}), get("Secret", secret)), "cut cut"},
 		"an error that quotes it":  {both(get("Secret", secret), service(answering{nil, errors.New("no: " + lookedUpSecret)}, world.ServiceRequest{URL: "https://svc/"})), "cut cut"},
 		"a question with it": {both(get("Secret", secret), call("/api/v1/namespaces/"+strings.ToLower(lookedUpSecret), ok), get("ConfigMap", ok), func(tape *taped.Tape) {
-			_, _ = taped.Ask(t.Context(), tape, taped.Labels, lookedUpSecret, func(context.Context) (any, error) { return nil, nil })
+			_, _ = taped.AnswerOrCall(t.Context(), tape, taped.Labels, lookedUpSecret, func(context.Context) (any, error) { return nil, nil })
 		}), "cut   cut"},
 		"a header":                {service(answering{ok, nil}, world.ServiceRequest{URL: "https://svc/", Headers: []world.Header{{Name: "Authorization", Value: lookedUpSecret}}}), ""},
 		"a header that is quoted": {service(answering{"for " + lookedUpSecret, nil}, world.ServiceRequest{URL: "https://svc/", Headers: []world.Header{{Name: "Authorization", Value: lookedUpSecret}}}), "cut"},
@@ -207,7 +207,7 @@ func TestLookupsOfUnnamedUsers(t *testing.T) {
 		w := tape.Root(answering{map[string]any{"user": "jane@example.com"}, nil}).For(world.Cluster())
 		_, _, _ = w.Access.Allowed(t.Context(), world.AccessRequest{Username: "jane@example.com", Groups: []string{"payments"}})
 		_, _ = w.API(t.Context(), world.APIRequest{Method: "GET"})
-		_, _ = taped.Ask(t.Context(), tape, taped.Roles, taped.RolesOf("jane@example.com", nil, "shop"), func(context.Context) (policy.Roles, error) { return policy.Roles{}, nil })
+		_, _ = taped.AnswerOrCall(t.Context(), tape, taped.Roles, taped.RolesOf("jane@example.com", nil, "shop"), func(context.Context) (policy.Roles, error) { return policy.Roles{}, nil })
 		_, _ = w.Services(t.Context(), world.ServiceRequest{URL: "https://svc", Body: "jane@example.com"})
 		w = tape.Root(answering{map[string]any{"group": "payments"}, nil}).For(world.Cluster())
 		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "a", "b")

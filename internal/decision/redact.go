@@ -82,8 +82,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // copyPointer leads to that copy, from which the same values are cut as from the object.
 var copyPointer = []string{"metadata", "annotations", lastApplied}
 
-// place is the progress of matching a pointer: the tokens before at match.
-type place struct{ pointer, at int }
+// pointerMatch is the progress of matching a pointer: the tokens before at match.
+type pointerMatch struct{ pointer, at int }
 
 // cutter copies one JSON text without the values that pointers name.
 type cutter struct {
@@ -101,9 +101,9 @@ type cutter struct {
 // with the prefix, and has * for items of lists.
 func cut(text, prefix string, pointers [][]string) (out string, paths, values []string, err error) {
 	c := &cutter{pointers: pointers, in: value.NewReader(text), out: make([]byte, 0, len(text)), prefix: prefix}
-	at := make([]place, len(pointers))
+	at := make([]pointerMatch, len(pointers))
 	for i := range pointers {
-		at[i] = place{pointer: i}
+		at[i] = pointerMatch{pointer: i}
 	}
 	if err := c.value(at); err != nil {
 		return "", nil, nil, err
@@ -115,7 +115,7 @@ func cut(text, prefix string, pointers [][]string) (out string, paths, values []
 }
 
 // value copies the next value. If at is not empty, pointers may select parts of it.
-func (c *cutter) value(at []place) error {
+func (c *cutter) value(at []pointerMatch) error {
 	first, err := c.in.Next()
 	if err != nil {
 		return err
@@ -151,8 +151,8 @@ func (c *cutter) value(at []place) error {
 }
 
 // below copies a member or an item; shown is its token in paths.
-func (c *cutter) below(at []place, key, shown string) error {
-	var room [8]place
+func (c *cutter) below(at []pointerMatch, key, shown string) error {
+	var room [8]pointerMatch
 	next := room[:0]
 	replaced, every, copied := false, false, false
 	for _, p := range at {
@@ -168,7 +168,7 @@ func (c *cutter) below(at []place, key, shown string) error {
 		case p.at+1 == len(tokens):
 			replaced, every = true, every || tokens[p.at] == "*"
 		default:
-			next = add(next, place{p.pointer, p.at + 1})
+			next = add(next, pointerMatch{p.pointer, p.at + 1})
 		}
 	}
 	if every {
@@ -185,7 +185,7 @@ func (c *cutter) below(at []place, key, shown string) error {
 	return c.value(next)
 }
 
-func add(list []place, p place) []place {
+func add(list []pointerMatch, p pointerMatch) []pointerMatch {
 	if slices.Contains(list, p) {
 		return list
 	}
@@ -203,13 +203,13 @@ func (c *cutter) replace() error {
 		return nil
 	}
 	c.values = texts(v, c.values)
-	c.note()
+	c.recordCut()
 	c.out = append(c.out, `"`+Redacted+`"`...)
 	return nil
 }
 
-// note adds the path of the value to the replaced paths.
-func (c *cutter) note() {
+// recordCut adds the path of the value to the replaced paths.
+func (c *cutter) recordCut() {
 	path := c.prefix
 	for _, t := range c.path {
 		path += "/" + jsonpointer.Escape(t)
@@ -233,11 +233,11 @@ func (c *cutter) copyOfObject() error {
 	without, paths, values, err := cut(text, "", c.pointers)
 	switch {
 	case err != nil:
-		c.note()
+		c.recordCut()
 		c.values = append(c.values, text)
 		c.out = append(c.out, `"`+Redacted+`"`...)
 	case len(paths) > 0:
-		c.note()
+		c.recordCut()
 		c.values = append(c.values, values...)
 		c.out = value.AppendJSON(c.out, without)
 	default:

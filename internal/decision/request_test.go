@@ -302,3 +302,31 @@ func BenchmarkRecordOfRequest(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBody measures a stored text: a Pod of 7 kB is compressed, and read again.
+func BenchmarkBody(b *testing.B) {
+	pod, err := os.ReadFile("testdata/pod.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	body, err := newBody(string(pod))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("write", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := newBody(string(pod)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := body.appendText(nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -84,7 +84,7 @@ func (f *Feed) Run(ctx context.Context) {
 				time.AfterFunc(endTimeout, stop)
 			}
 		}
-		f.take(ctx)
+		f.collect(ctx)
 		if n := len(f.batch.records); other != nil && (n >= batchRecords || f.batch.bytes >= batchBytes || n > 0 && (due || ending)) {
 			sent = n
 			write <- f.batch
@@ -96,8 +96,8 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// take makes the records of the waiting reviews.
-func (f *Feed) take(ctx context.Context) {
+// collect makes the records of the waiting reviews.
+func (f *Feed) collect(ctx context.Context) {
 	for len(f.batch.records) < mostRecords && f.batch.bytes < batchBytes {
 		select {
 		case k := <-f.queue:

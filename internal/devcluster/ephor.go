@@ -88,7 +88,7 @@ func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 	if _, err := c.Kubectl(ctx, r.deployments, "apply", "--server-side", "--dry-run=server", "-f", "-"); err != nil {
 		return nil, err
 	}
-	return e, e.take(ctx, r.workloads)
+	return e, e.prepare(ctx, r.workloads)
 }
 
 // Adopt uses the Deployments and Services that another program, such as Helm, installed in a namespace. It starts no controller; Start runs
@@ -114,7 +114,7 @@ func (c *Cluster) Adopt(ctx context.Context, namespace, binary string) (*Ephor, 
 	}
 	r.join(services.Items)
 	e := &Ephor{cluster: c, binary: binary, controllers: map[string]*controller{}}
-	return e, e.take(ctx, r.workloads)
+	return e, e.prepare(ctx, r.workloads)
 }
 
 // Refresh reads the Deployments of the namespace again, after a tool has changed them. Replicas that start later use the new arguments and
@@ -144,8 +144,8 @@ func (e *Ephor) Refresh(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// take prepares what the processes of Deployments need: a token, and a forwarder on the ClusterIP of their Service.
-func (e *Ephor) take(ctx context.Context, workloads []workload) (err error) {
+// prepare prepares what the processes of Deployments need: a token, and a forwarder on the ClusterIP of their Service.
+func (e *Ephor) prepare(ctx context.Context, workloads []workload) (err error) {
 	for _, w := range workloads {
 		k := &controller{workload: w}
 		// The controllers log in with this token and never as administrator, so that missing permissions show.

@@ -104,7 +104,7 @@ func (f *Forwarder) probeAll() {
 	f.mu.Unlock()
 	ready := map[string]bool{}
 	for _, b := range backends {
-		err := f.ask(b)
+		err := f.checkReady(b)
 		if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
 			f.late[b.Addr]++
 		} else {
@@ -118,10 +118,10 @@ func (f *Forwarder) probeAll() {
 }
 
 // probe reports whether a process is ready.
-func (f *Forwarder) probe(b Backend) bool { return f.ask(b) == nil }
+func (f *Forwarder) probe(b Backend) bool { return f.checkReady(b) == nil }
 
-// ask returns an error unless a process is ready.
-func (f *Forwarder) ask(b Backend) error {
+// checkReady returns an error unless a process is ready.
+func (f *Forwarder) checkReady(b Backend) error {
 	if b.Ready == "" {
 		return nil
 	}

@@ -69,7 +69,7 @@ type kubectlAnswer struct {
 
 // run runs one command; the error says why there is no answer.
 func (k *kubectls) run(ctx context.Context, stdin []byte, args []string) (a kubectlAnswer, err error) {
-	s, err := k.take()
+	s, err := k.acquire()
 	if err != nil {
 		return a, err
 	}
@@ -105,8 +105,8 @@ func (k *kubectls) alone(ctx context.Context, stdin []byte, args []string) (a ku
 	return a, err
 }
 
-// take returns an idle server, or a new one.
-func (k *kubectls) take() (*kubectlServer, error) {
+// acquire returns an idle server, or a new one.
+func (k *kubectls) acquire() (*kubectlServer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if last := len(k.idle) - 1; last >= 0 {

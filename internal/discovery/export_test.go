@@ -9,7 +9,7 @@ import (
 )
 
 // Question asks one API server, as Once does at intervals.
-func (s *Servers) Question(ctx context.Context) error { return s.ask(ctx) }
+func (s *Servers) Question(ctx context.Context) error { return s.askOne(ctx) }
 
 // Seen returns the versions that answered within the last ten minutes, oldest first.
 func (s *Servers) Seen() []kubeversion.Minor {

@@ -67,21 +67,21 @@ func (s *Servers) Changed(f func(kubeversion.Minor)) {
 
 // Begin asks one API server. Without an answer, the newest known version counts until Once gets one.
 func (s *Servers) Begin(ctx context.Context) {
-	if err := s.ask(ctx); err != nil && ctx.Err() == nil {
+	if err := s.askOne(ctx); err != nil && ctx.Err() == nil {
 		s.Log.Warn("the version of the API server is not known yet", "error", err)
 	}
 }
 
 // Once asks one API server, and returns when to ask again. An API server that does not answer is no failure.
 func (s *Servers) Once(ctx context.Context) (time.Duration, error) {
-	if err := s.ask(ctx); err != nil {
+	if err := s.askOne(ctx); err != nil {
 		return askAgain, nil
 	}
 	return askEvery, nil
 }
 
-// ask asks one API server.
-func (s *Servers) ask(ctx context.Context) error {
+// askOne asks one API server.
+func (s *Servers) askOne(ctx context.Context) error {
 	v, err := s.Ask(ctx)
 	if err != nil {
 		return err
@@ -105,12 +105,12 @@ func (s *Servers) ask(ctx context.Context) error {
 			}
 		}
 	}
-	s.take(mine, now)
+	s.update(mine, now)
 	return nil
 }
 
-// take stores what was seen, and calls the watchers when the version changes.
-func (s *Servers) take(seen map[kubeversion.Minor]time.Time, now time.Time) {
+// update stores what was seen, and calls the watchers when the version changes.
+func (s *Servers) update(seen map[kubeversion.Minor]time.Time, now time.Time) {
 	maps.DeleteFunc(seen, func(_ kubeversion.Minor, at time.Time) bool { return now.Sub(at) > answerCounts })
 	s.mu.Lock()
 	before := s.current

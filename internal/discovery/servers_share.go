@@ -38,7 +38,7 @@ func NewServers(cfg *rest.Config, namespace string, log *slog.Logger) (*Servers,
 	if err != nil {
 		return nil, err
 	}
-	return &Servers{Ask: ask, Share: sharedVersions{leases.Leases(namespace)}.share, Now: time.Now, Log: log}, nil
+	return &Servers{Ask: ask, Share: sharedVersions{leases.Leases(namespace)}.exchange, Now: time.Now, Log: log}, nil
 }
 
 // askVersion returns a function that asks for the version over a new connection, so that every API server behind the address answers in turn.
@@ -90,9 +90,9 @@ type leaseClient interface {
 // sharedVersions shares the versions of API servers with the other replicas.
 type sharedVersions struct{ leases leaseClient }
 
-// share notes what this replica saw, unless another one noted it recently, and returns what all replicas noted. A write that conflicts with
+// exchange writes what this replica saw, unless another one wrote it recently, and returns what all replicas wrote. A write that conflicts with
 // that of another replica is repeated in the next round.
-func (s sharedVersions) share(ctx context.Context, seen map[kubeversion.Minor]time.Time) (map[kubeversion.Minor]time.Time, error) {
+func (s sharedVersions) exchange(ctx context.Context, seen map[kubeversion.Minor]time.Time) (map[kubeversion.Minor]time.Time, error) {
 	lease, err := s.leases.Get(ctx, ServersLease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: ServersLease, Annotations: map[string]string{ServersAnnotation: noted(seen)}}}

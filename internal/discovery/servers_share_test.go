@@ -15,7 +15,7 @@ func TestSharedVersions(t *testing.T) {
 	s := sharedVersions{client.CoordinationV1().Leases("kyverno")}
 	now := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
 	share := func(v kubeversion.Minor, after time.Duration) map[kubeversion.Minor]time.Time {
-		all, err := s.share(t.Context(), map[kubeversion.Minor]time.Time{v: now.Add(after)})
+		all, err := s.exchange(t.Context(), map[kubeversion.Minor]time.Time{v: now.Add(after)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func (w *Writer) write(ctx context.Context, p *pending, now time.Time) {
 	}
 	delete(w.waiting, of)
 	w.bytes -= p.bytes
-	w.sent.keep(of, said, now)
+	w.sent.remember(of, said, now)
 	w.mu.Unlock()
 
 	full, err := w.Store.Write(ctx, r)
@@ -163,7 +163,7 @@ func (m *memory) same(of string, said uint64) (at time.Time, same bool) {
 	return last.at, !last.at.IsZero() && last.said == said
 }
 
-func (m *memory) keep(of string, said uint64, at time.Time) {
+func (m *memory) remember(of string, said uint64, at time.Time) {
 	if m.recent == nil || len(m.recent) >= remembered {
 		m.older, m.recent = m.recent, map[string]saidAt{}
 	}

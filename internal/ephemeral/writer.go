@@ -142,9 +142,9 @@ func (w *Writer) Put(req *policy.Request, results []policy.Result) {
 			out.Results = append(out.Results, results[i])
 		}
 	}
-	entries := w.Allowed.Keep(report.Entries(out, report.Options{Matched: true}))
+	entries := w.Allowed.Filter(report.Entries(out, report.Options{Matched: true}))
 	if len(entries) > 0 {
-		w.keep(now, req, entries)
+		w.addEntries(now, req, entries)
 	}
 }
 
@@ -152,8 +152,8 @@ func (w *Writer) sends(r *policy.Result, kind schema.GroupKind, s Scans) bool {
 	return (w.Rules == nil || slices.Contains(w.Rules, Reporting(r.Rule))) && Sends(r.Program, r.Rule, kind, s)
 }
 
-// keep adds entries to the waiting ones of the same resource.
-func (w *Writer) keep(now time.Time, req *policy.Request, entries []report.Entry) {
+// addEntries adds entries to the waiting ones of the same resource.
+func (w *Writer) addEntries(now time.Time, req *policy.Request, entries []report.Entry) {
 	r := *entries[0].Resource
 	if r.Kind == "Namespace" && r.APIVersion == "v1" {
 		r.Namespace = "" // the review has the Namespace's own name there

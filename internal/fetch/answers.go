@@ -55,7 +55,7 @@ func (a *Answers[K, V]) Get(ctx context.Context, key K, query func(context.Conte
 	}
 	if e.running == nil {
 		e.running = make(chan struct{})
-		go a.ask(context.WithoutCancel(ctx), e, query)
+		go a.runQuery(context.WithoutCancel(ctx), e, query)
 	}
 	running, old, has := e.running, e.value, e.has && e.usable(now, a.Usable)
 	a.mu.Unlock()
@@ -89,8 +89,8 @@ func (e *answer[V]) last(now time.Time, limit time.Duration) (none V, err error)
 	return none, e.err
 }
 
-// ask sends the query.
-func (a *Answers[K, V]) ask(ctx context.Context, e *answer[V], query func(context.Context) (V, time.Time, error)) {
+// runQuery sends the query.
+func (a *Answers[K, V]) runQuery(ctx context.Context, e *answer[V], query func(context.Context) (V, time.Time, error)) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	var fresh time.Time

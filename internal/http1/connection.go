@@ -35,8 +35,8 @@ type connection struct {
 	idle bool     // waits for a request; guarded by handler.mu
 }
 
-// take takes over the connection of its first request r; buffered has read the header of r.
-func (c *connection) take(conn net.Conn, buffered *bufio.Reader, r *http.Request) {
+// adopt takes over the connection of its first request r; buffered has read the header of r.
+func (c *connection) adopt(conn net.Conn, buffered *bufio.Reader, r *http.Request) {
 	c.handler.mu.Lock()
 	c.conn = conn
 	c.handler.mu.Unlock()

@@ -49,7 +49,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
-	c.take(conn, rw.Reader, r)
+	c.adopt(conn, rw.Reader, r)
 	c.serve(r)
 }
 

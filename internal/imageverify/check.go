@@ -138,13 +138,13 @@ func (c *check) signature(e *Signer) error {
 	if c.answered(recalled); err == nil {
 		err = c.same(digest)
 	}
-	c.note(&request, "", e, digest, err)
+	c.recordAnswer(&request, "", e, digest, err)
 	return err
 }
 
-// note records the answer of an attestor, for events, and all signatures that were found, for the trace. If the attestor has no path, path
+// recordAnswer records the answer of an attestor, for events, and all signatures that were found, for the trace. If the attestor has no path, path
 // is used: that of the part to which it belongs.
-func (c *check) note(r *world.SignatureRequest, path string, e *Signer, digest string, err error) {
+func (c *check) recordAnswer(r *world.SignatureRequest, path string, e *Signer, digest string, err error) {
 	image := r.Image
 	if digest != "" && !strings.Contains(image, "@") {
 		image += "@" + digest
@@ -212,7 +212,7 @@ func (c *check) statement(i int, e *Signer) error {
 	if c.answered(recalled); err == nil {
 		err = c.examine(i, digest, statements)
 	}
-	c.note(&request, c.plan.Attestations[i].Path, e, digest, err)
+	c.recordAnswer(&request, c.plan.Attestations[i].Path, e, digest, err)
 	return err
 }
 

@@ -192,7 +192,7 @@ func (p *Panel) anyForm(ctx context.Context, image, kind string, a *Authority, a
 			request.Findings = new([]trace.Signature)
 		}
 		failed := ask(p.World.Signatures, request)
-		if p.note(&request, a, p.digests[image], failed); failed == nil {
+		if p.recordAnswer(&request, a, p.digests[image], failed); failed == nil {
 			return nil
 		}
 		if unverified := (*world.UnverifiedError)(nil); errors.As(err, &unverified) {
@@ -202,8 +202,8 @@ func (p *Panel) anyForm(ctx context.Context, image, kind string, a *Authority, a
 	return err
 }
 
-// note records the answer of one form of an authority. It ignores reads of statements without an attestor.
-func (p *Panel) note(r *world.SignatureRequest, a *Authority, digest string, err error) {
+// recordAnswer records the answer of one form of an authority. It ignores reads of statements without an attestor.
+func (p *Panel) recordAnswer(r *world.SignatureRequest, a *Authority, digest string, err error) {
 	if r.Attestor == nil {
 		return
 	}

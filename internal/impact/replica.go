@@ -160,7 +160,7 @@ func (r *Replica) Answer(ctx context.Context, req *policy.Request) (Verdict, err
 		if isNamespace(req) {
 			return nil, nil // as in package admission
 		}
-		return taped.Ask(ctx, req.Tape, taped.Labels, req.Namespace, func(ctx context.Context) (map[string]string, error) {
+		return taped.AnswerOrCall(ctx, req.Tape, taped.Labels, req.Namespace, func(ctx context.Context) (map[string]string, error) {
 			return lookups{r.options.Kinds, &r.options}.NamespaceLabels(ctx, req.Namespace)
 		})
 	}
@@ -170,7 +170,7 @@ func (r *Replica) Answer(ctx context.Context, req *policy.Request) (Verdict, err
 		return v, err
 	}
 	for _, w := range hooks.validating {
-		if err := r.ask(ctx, w, on, &v, nil); err != nil {
+		if err := r.callWebhook(ctx, w, on, &v, nil); err != nil {
 			return v, err
 		}
 	}
@@ -199,7 +199,7 @@ func (r *Replica) mutate(ctx context.Context, hooks []*webhook, req *policy.Requ
 		for _, w := range hooks {
 			changed := false
 			before := v.Asked
-			if err := r.ask(ctx, w, req, v, func(object *value.Doc) { req, changed = req.WithObject(object), true }); err != nil {
+			if err := r.callWebhook(ctx, w, req, v, func(object *value.Doc) { req, changed = req.WithObject(object), true }); err != nil {
 				return err
 			}
 			if !v.Allowed {
@@ -225,8 +225,8 @@ func (r *Replica) mutate(ctx context.Context, hooks []*webhook, req *policy.Requ
 	return req, pass(second)
 }
 
-// ask calls one webhook if it selects the request.
-func (r *Replica) ask(ctx context.Context, w *webhook, req *policy.Request, v *Verdict, changed func(*value.Doc)) error {
+// callWebhook calls one webhook if it selects the request.
+func (r *Replica) callWebhook(ctx context.Context, w *webhook, req *policy.Request, v *Verdict, changed func(*value.Doc)) error {
 	selected, err := w.selects(ctx, req)
 	var got admission.Answered
 	if err == nil {

@@ -39,8 +39,8 @@ func (c *cache[K, V]) add(key K, limit int, value func() *V) *V {
 	return v
 }
 
-// keep copies the values of old whose keys same accepts.
-func (c *cache[K, V]) keep(old *cache[K, V], same func(K) bool) {
+// copyFrom copies the values of old whose keys same accepts.
+func (c *cache[K, V]) copyFrom(old *cache[K, V], same func(K) bool) {
 	all := old.all.Load()
 	if all == nil {
 		return

@@ -17,16 +17,16 @@ import (
 type Index struct {
 	programs  []*policy.Program // in order
 	order     func(a, b *policy.Program) int
-	kinds     map[string][]entry // by the kind in the target
-	resources map[string][]entry // by the resource in the target
-	wild      []entry            // entries that may match every kind
+	kinds     map[string][]ruleTarget // by the kind in the target
+	resources map[string][]ruleTarget // by the resource in the target
+	wild      []ruleTarget            // entries that may match every kind
 	// byResource: some target names a resource or a scope. Otherwise both are ignored.
 	byResource bool
-	places     places
+	buckets    buckets
 }
 
-// entry is one target of one rule.
-type entry struct {
+// ruleTarget is one target of one rule.
+type ruleTarget struct {
 	program *policy.Program
 	rule    *policy.Rule
 	target  *policy.Target
@@ -92,7 +92,7 @@ func Compare(a, b *policy.Program) int {
 }
 
 func build(programs []*policy.Program, order func(a, b *policy.Program) int) *Index {
-	x := &Index{order: order, programs: slices.Clone(programs), kinds: map[string][]entry{}, resources: map[string][]entry{}}
+	x := &Index{order: order, programs: slices.Clone(programs), kinds: map[string][]ruleTarget{}, resources: map[string][]ruleTarget{}}
 	slices.SortStableFunc(x.programs, order)
 	for _, p := range x.programs {
 		x.add(p)
@@ -102,7 +102,7 @@ func build(programs []*policy.Program, order func(a, b *policy.Program) int) *In
 
 // add adds the entries of p to an index that is not yet shared.
 func (x *Index) add(p *policy.Program) {
-	entries(p, func(e entry) {
+	entries(p, func(e ruleTarget) {
 		x.byResource = x.byResource || asksResource(e.target) || slices.ContainsFunc(e.rule.Excludes, func(t policy.Target) bool { return asksResource(&t) })
 		switch name := e.target; {
 		case name.Wild():
@@ -117,10 +117,10 @@ func (x *Index) add(p *policy.Program) {
 
 func asksResource(t *policy.Target) bool { return t.ByResource() || t.Scope != "" }
 
-func entries(p *policy.Program, f func(entry)) {
+func entries(p *policy.Program, f func(ruleTarget)) {
 	for _, r := range p.Rules {
 		for i := range r.Targets {
-			f(entry{p, r, &r.Targets[i]})
+			f(ruleTarget{p, r, &r.Targets[i]})
 		}
 	}
 }
@@ -145,8 +145,8 @@ func (x *Index) With(removed, added []*policy.Program) *Index {
 			entries(p, changed.add)
 		}
 	}
-	keep := func(list []entry) []entry {
-		return slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return gone[e.program] })
+	keep := func(list []ruleTarget) []ruleTarget {
+		return slices.DeleteFunc(slices.Clone(list), func(e ruleTarget) bool { return gone[e.program] })
 	}
 	if changed.wild {
 		out.wild = keep(x.wild)
@@ -171,7 +171,7 @@ func (x *Index) With(removed, added []*policy.Program) *Index {
 		}
 	}
 	if out.byResource == x.byResource {
-		out.places.keep(&x.places, &changed)
+		out.buckets.copyFrom(&x.buckets, &changed)
 	}
 	return out
 }
@@ -182,7 +182,7 @@ type touched struct {
 	wild             bool
 }
 
-func (t *touched) add(e entry) {
+func (t *touched) add(e ruleTarget) {
 	put := func(m *map[string]bool, name string) {
 		if *m == nil {
 			*m = map[string]bool{}
@@ -199,8 +199,8 @@ func (t *touched) add(e entry) {
 	}
 }
 
-// concerns reports whether the change affects the entries of the place.
-func (t *touched) concerns(k placeKey) bool {
+// concerns reports whether the change affects the entries of the bucket.
+func (t *touched) concerns(k bucketKey) bool {
 	return t.kinds[k.kind] || t.resources[k.resource.Resource] || k.resource.Resource == "" && len(t.resources) > 0
 }
 
@@ -219,10 +219,10 @@ func (x *Index) Lookup(r *policy.Request, stages policy.Stage) []policy.Selectio
 
 // Reads returns the fields of r's object that the rules of Query may read; nil if they may read any field. The object may still be missing.
 func (x *Index) Reads(r *policy.Request, q Query) *value.Fields {
-	return x.place(r).view(x.order, r, q).reads
+	return x.bucketFor(r).view(x.order, r, q).reads
 }
 
 // Query is Lookup with more conditions.
 func (x *Index) Query(r *policy.Request, q Query) []policy.Selection {
-	return x.place(r).view(x.order, r, q).lookup(r)
+	return x.bucketFor(r).view(x.order, r, q).lookup(r)
 }

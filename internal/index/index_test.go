@@ -293,11 +293,11 @@ func TestIndexWithKeepsViewsOfOtherKinds(t *testing.T) {
 	index.Lookup(request, policy.StageValidate)
 	index.Lookup(serviceRequest(), policy.StageValidate)
 	next := index.With([]*policy.Program{services}, []*policy.Program{literalProgram("c", "Service", nil)})
-	place := func(x *Index, kind string) *place { return x.places.byKind.load(kind) }
-	if place(next, "Pod") == nil || place(next, "Pod") != place(index, "Pod") {
+	bucket := func(x *Index, kind string) *bucket { return x.buckets.byKind.load(kind) }
+	if bucket(next, "Pod") == nil || bucket(next, "Pod") != bucket(index, "Pod") {
 		t.Error("a change on Services made the view of Pods anew")
 	}
-	if place(next, "Service") != nil {
+	if bucket(next, "Service") != nil {
 		t.Error("the view of Services was kept")
 	}
 	wild := next.With(nil, []*policy.Program{literalProgram("w", "*", nil)})
@@ -340,22 +340,22 @@ func TestIndexIgnoresLabelsWhileMutating(t *testing.T) {
 
 func TestIndexBoundsItsViews(t *testing.T) {
 	index := New([]*policy.Program{literalProgram("a", "*", nil)})
-	for i := range maxPlaces + 10 {
+	for i := range maxBuckets + 10 {
 		r := podRequest("x", "ns", nil)
 		r.GVK.Kind = fmt.Sprint("Made", i)
 		if got := names(index.Lookup(r, policy.StageValidate)); got != "a" {
 			t.Fatalf("%q", got)
 		}
 	}
-	if n := index.places.byKind.size(); n > maxPlaces || n == 0 {
-		t.Errorf("%d places are kept", n)
+	if n := index.buckets.byKind.size(); n > maxBuckets || n == 0 {
+		t.Errorf("%d buckets are kept", n)
 	}
 	r := podRequest("x", "ns", nil)
 	for i := range maxViews + 10 {
 		r.GVK.Version = fmt.Sprint("v", i)
 		index.Lookup(r, policy.StageValidate)
 	}
-	if n := index.place(r).views.size(); n > maxViews || n == 0 {
+	if n := index.bucketFor(r).views.size(); n > maxViews || n == 0 {
 		t.Errorf("%d views are kept", n)
 	}
 }

@@ -16,7 +16,7 @@ type candidate struct {
 }
 
 // newCandidate evaluates an entry for the view of r. always: the entry has no restriction. never: it matches no object.
-func newCandidate(e entry, restriction policy.Restriction, r *policy.Request, q Query) (c *candidate, always, never bool) {
+func newCandidate(e ruleTarget, restriction policy.Restriction, r *policy.Request, q Query) (c *candidate, always, never bool) {
 	c = &candidate{ref: ref{e.program, e.rule}, Restriction: restriction, policyNamespace: confinedTo(e.program)}
 	// A rule may set a label that a later rule selects, so labels exclude nothing during mutation. Nor do they if the labels of the old
 	// object count, too, since it is decoded for few rules.
@@ -102,20 +102,20 @@ func (c *candidate) fits(f *policy.Facts, objectNamespace string) bool {
 	if c.policyNamespace != "" && c.policyNamespace != objectNamespace {
 		return false
 	}
-	if !holds(&c.Restriction, f) {
+	if !mayMatch(&c.Restriction, f) {
 		return false
 	}
 	for i := range c.excludes {
-		if holds(&c.excludes[i], f) {
+		if mayMatch(&c.excludes[i], f) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds reports whether the restriction matches. It returns true for a failed lookup: Match then returns the error.
-func holds(r *policy.Restriction, f *policy.Facts) bool {
-	ok, err := r.Holds(f)
+// mayMatch reports whether the restriction matches. It returns true for a failed lookup: Match then returns the error.
+func mayMatch(r *policy.Restriction, f *policy.Facts) bool {
+	ok, err := r.MatchesFacts(f)
 	return ok || err != nil
 }
 

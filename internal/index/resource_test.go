@@ -117,7 +117,7 @@ func TestIndexWithResource(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.r.GVK.Kind, got, c.want)
 		}
 	}
-	if next.place(service) != x.place(service) {
+	if next.bucketFor(service) != x.bucketFor(service) {
 		t.Error("the views of another resource were not kept")
 	}
 	if got := names(next.With([]*policy.Program{added}, nil).Lookup(pod, policy.StageValidate)); got != "a" {

@@ -7,7 +7,7 @@ import (
 	"ephor.invalid/ephor/internal/value"
 )
 
-// viewKey holds the fields of a request that select candidates, apart from its place, names and labels.
+// viewKey holds the fields of a request that select candidates, apart from its bucket, names and labels.
 type viewKey struct {
 	group, version, sub string
 	operation           policy.Operation
@@ -16,10 +16,10 @@ type viewKey struct {
 	query               Query
 }
 
-// maxViews bounds the views of one place; in a cluster, each place has a few dozen.
+// maxViews bounds the views of one bucket; in a cluster, each bucket has a few dozen.
 const maxViews = 1024
 
-func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
+func (p *bucket) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
 	key := viewKey{r.GVK.Group, r.GVK.Version, r.Subresource, r.EffectiveOperation(), r.Origin, r.OldObject != nil, q}
 	if v := p.views.load(key); v != nil {
 		return v
@@ -27,7 +27,7 @@ func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q 
 	return p.views.add(key, maxViews, func() *view { return newView(order, p, r, q) })
 }
 
-// view is the answer for all requests of one place, operation, origin and query. Rules without a restriction by literal name, namespace or
+// view is the answer for all requests of one bucket, operation, origin and query. Rules without a restriction by literal name, namespace or
 // label are the base, ready to be returned. The others are indexed by their restriction, so that a lookup does not visit those that a
 // request cannot match.
 type view struct {
@@ -45,8 +45,8 @@ type view struct {
 	reads *value.Fields // fields of the object that the rules read; nil for any
 }
 
-// newView returns the view for r and all requests with the same place and key.
-func newView(order func(a, b *policy.Program) int, p *place, r *policy.Request, q Query) *view {
+// newView returns the view for r and all requests with the same bucket and key.
+func newView(order func(a, b *policy.Program) int, p *bucket, r *policy.Request, q Query) *view {
 	v := &view{order: order}
 	var always, all []ref
 	for _, list := range p.entries {
@@ -96,7 +96,7 @@ func readsOf(rules []ref) *value.Fields {
 }
 
 // wanted reports whether the query selects the entry.
-func wanted(e entry, r *policy.Request, q Query) bool {
+func wanted(e ruleTarget, r *policy.Request, q Query) bool {
 	p := e.program
 	switch {
 	case !q.Stages.Has(e.rule.Stage),

@@ -31,7 +31,7 @@ func newCompanions(p *Policies) companions {
 // watches returns the informers of the companions of the kinds.
 func (c *companions) watches(kinds family.Kinds) (all []Watch) {
 	p := c.policies
-	c.objects = objects{log: p.Log, accept: p.Accept, take: c.take, drop: c.drop, seen: p.Seen}
+	c.objects = objects{log: p.Log, accept: p.Accept, take: c.update, drop: c.drop, seen: p.Seen}
 	var seen []*family.Family
 	for _, k := range kinds {
 		f := p.Families.FamilyOf(k.GVK().GroupVersion().String(), k.Kind)
@@ -58,8 +58,8 @@ func (c *companions) serialize(u *unstructured.Unstructured) (done func()) {
 	return c.one.Unlock
 }
 
-// take attaches a companion to its policy. A companion with a mistake is not attached.
-func (c *companions) take(_, u *unstructured.Unstructured) error {
+// update attaches a companion to its policy. A companion with a mistake is not attached.
+func (c *companions) update(_, u *unstructured.Unstructured) error {
 	attached, diags := c.policies.Families.Companion(compile.Object{Value: u.Object})
 	for _, d := range diags.Errors() {
 		c.policies.Log.Warn("object has a mistake", "kind", u.GetKind(), "object", idOf(u).Key(), "path", d.Path, "mistake", d.Summary)

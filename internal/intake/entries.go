@@ -27,7 +27,7 @@ type Entries struct {
 // NewEntries returns Entries; their Watches follow the objects. The store may be set later, before the first event.
 func NewEntries(seen func(), log *slog.Logger) *Entries {
 	g := &Entries{Seen: seen, Log: log}
-	g.objects = objects{log: log, take: g.take, drop: g.drop, seen: seen}
+	g.objects = objects{log: log, take: g.update, drop: g.drop, seen: seen}
 	return g
 }
 
@@ -50,7 +50,7 @@ func (g *Entries) All() map[string]*unstructured.Unstructured {
 	return out
 }
 
-func (g *Entries) take(old, u *unstructured.Unstructured) error {
+func (g *Entries) update(old, u *unstructured.Unstructured) error {
 	if old != nil && old.GetUID() != u.GetUID() {
 		g.Store.Delete(u.GetName()) // the new entry with the same name has other data
 	}

@@ -54,14 +54,14 @@ func (x *Exceptions) Watches() (all []Watch) {
 		of := &exceptionsOf{Exceptions: x, kind: k}
 		of.objects = objects{
 			log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
-			take: of.take, drop: of.drop, seen: func() {},
+			take: of.update, drop: of.drop, seen: func() {},
 		}
 		if x.Approved != nil {
 			of.objects.same = func(u *unstructured.Unstructured) { // its status may have another approval now
 				if of.approvalKnown(u) {
 					return
 				}
-				if err := of.objects.safely(u, func() error { return of.take(nil, u) }); err != nil {
+				if err := of.objects.safely(u, func() error { return of.update(nil, u) }); err != nil {
 					x.Log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
 				}
 			}
@@ -115,7 +115,7 @@ func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
 	return policy.ExceptionID{Group: x.kind.Group, Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-func (x *exceptionsOf) take(_, u *unstructured.Unstructured) error {
+func (x *exceptionsOf) update(_, u *unstructured.Unstructured) error {
 	x.turn.Lock()
 	defer x.turn.Unlock()
 	return x.put(u)

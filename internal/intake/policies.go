@@ -71,7 +71,7 @@ func NewPolicies(o PolicyOptions) *Policies {
 		o.Seen = func() {}
 	}
 	p := &Policies{PolicyOptions: o, broken: map[policy.ID]error{}}
-	p.objects = objects{log: o.Log, families: o.Families, accept: o.Accept, take: p.take, same: p.same, drop: p.drop, seen: o.Seen}
+	p.objects = objects{log: o.Log, families: o.Families, accept: o.Accept, take: p.update, same: p.same, drop: p.drop, seen: o.Seen}
 	p.companions = newCompanions(p)
 	return p
 }
@@ -113,8 +113,8 @@ func definedAs(k *family.Kind) string {
 	return k.Resource
 }
 
-// take puts a new or changed policy into force.
-func (p *Policies) take(old, u *unstructured.Unstructured) error {
+// update puts a new or changed policy into force.
+func (p *Policies) update(old, u *unstructured.Unstructured) error {
 	p.again.RLock()
 	defer p.again.RUnlock()
 	defer p.companions.serialize(u)()
@@ -233,7 +233,7 @@ func (p *Policies) AuditFirst(names map[string]bool) {
 			continue
 		}
 		p.Log.Info("policy audits first", "policy", id.String(), "auditFirst", names[name])
-		if err := p.take(u, u); err != nil {
+		if err := p.update(u, u); err != nil {
 			p.Log.Error("object cannot be used", "kind", id.Kind, "object", id.Key(), "error", err)
 		}
 	}

@@ -19,7 +19,7 @@ func TestT15Namespaces(t *testing.T) {
 		a, leave := r.enter(id)
 		defer leave()
 		for ; held > 0; held -= 1 << 20 {
-			if a.Take(compilecost.Cost{Held: 1 << 20}) != nil {
+			if a.Charge(compilecost.Cost{Held: 1 << 20}) != nil {
 				return false
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"ephor.invalid/ephor/internal/value"
 )
 
-// keep returns the document with only the parts that are read.
-func keep(t testing.TB, doc any, read *value.Fields) any {
+// onlyRead returns the document with only the parts that are read.
+func onlyRead(t testing.TB, doc any, read *value.Fields) any {
 	t.Helper()
 	v, err := value.NewReader(value.JSON(doc)).AnyOf(read)
 	if err != nil {
@@ -53,7 +53,7 @@ func TestReads(t *testing.T) {
 		doc, _ := value.DecodeJSON([]byte(flowDocument))
 		read := &value.Fields{}
 		e.Reads(read)
-		kept := keep(t, doc, read)
+		kept := onlyRead(t, doc, read)
 		if want, _ := value.DecodeJSON([]byte(want)); value.JSON(kept) != value.JSON(want) {
 			t.Errorf("%s keeps %s", src, value.JSON(kept))
 		}
@@ -97,8 +97,8 @@ func TestFlow(t *testing.T) {
 		e := MustCompile(list)
 		element, read := &value.Fields{}, &value.Fields{}
 		element.Member("c").ReadAll()
-		e.Flow(read).Elements().Take(element)
-		if got, want := value.JSON(keep(t, doc, read)), value.JSON(mustJSON(want)); got != want {
+		e.Flow(read).Elements().ReadFields(element)
+		if got, want := value.JSON(onlyRead(t, doc, read)), value.JSON(mustJSON(want)); got != want {
 			t.Errorf("%s: keeps %s, want %s", list, got, want)
 		}
 	}
@@ -192,6 +192,6 @@ func FuzzReads(f *testing.F) {
 		doc := plant(r, 5)
 		read := &value.Fields{}
 		e.Reads(read)
-		sameResult(t, e, doc, keep(t, doc, read))
+		sameResult(t, e, doc, onlyRead(t, doc, read))
 	})
 }

@@ -43,7 +43,7 @@ func (p *parser) at() kind { return p.tokens[p.i].kind }
 
 func (p *parser) after() kind { return p.tokens[min(p.i+1, len(p.tokens)-1)].kind }
 
-func (p *parser) take() token {
+func (p *parser) next() token {
 	t := p.tokens[p.i]
 	if t.kind != tEOF {
 		p.i++
@@ -55,7 +55,7 @@ func (p *parser) match(k kind) error {
 	if p.at() != k {
 		return p.errorf("Expected %s, received: %s", k, p.at())
 	}
-	p.take()
+	p.next()
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (p *parser) expression(power int) (*node, error) {
 
 // prefix parses the beginning of an expression.
 func (p *parser) prefix() (*node, error) {
-	t := p.take()
+	t := p.next()
 	switch t.kind {
 	case tJSONLiteral:
 		return (&node{kind: nLiteral, literal: t.value}).measure(), nil
@@ -144,11 +144,11 @@ func (p *parser) wrap(k nodeKind, power int) (*node, error) {
 
 // infix parses what follows the expression left.
 func (p *parser) infix(left *node) (*node, error) {
-	t := p.take()
+	t := p.next()
 	switch t.kind {
 	case tDot:
 		if p.at() == tStar {
-			p.take()
+			p.next()
 			return p.join(nValues, left, p.projected, powers[tDot])
 		}
 		return p.join(nSub, left, p.afterDot, powers[tDot])
@@ -200,10 +200,10 @@ func (p *parser) afterDot(power int) (*node, error) {
 	case tQuotedIdentifier, tUnquotedIdentifier, tStar:
 		return p.expression(power)
 	case tLbracket:
-		p.take()
+		p.next()
 		return p.list()
 	case tLbrace:
-		p.take()
+		p.next()
 		return p.hash()
 	}
 	return nil, p.errorf("Expected identifier, lbracket, or lbrace")
@@ -217,7 +217,7 @@ func (p *parser) projected(power int) (*node, error) {
 	case p.at() == tLbracket || p.at() == tFilter:
 		return p.expression(power)
 	case p.at() == tDot:
-		p.take()
+		p.next()
 		return p.afterDot(power)
 	}
 	return nil, p.errorf("Unexpected token: %s", p.at())
@@ -225,7 +225,7 @@ func (p *parser) projected(power int) (*node, error) {
 
 // project parses the rest of left[*]; the bracket is already read.
 func (p *parser) project(left *node) (*node, error) {
-	p.take() // the star
+	p.next() // the star
 	if err := p.match(tRbracket); err != nil {
 		return nil, err
 	}
@@ -256,23 +256,23 @@ func (p *parser) filter(left *node) (*node, error) {
 // index parses the rest of left[1] or left[1:2:3]; the bracket is already read.
 func (p *parser) index(left *node) (*node, error) {
 	if p.at() == tNumber && p.after() != tColon {
-		n := &node{kind: nIndex, left: left, number: p.take().number}
+		n := &node{kind: nIndex, left: left, number: p.next().number}
 		return n.measure(), p.match(tRbracket)
 	}
 	n := &node{kind: nSlice, left: left}
 	for part := 0; p.at() != tRbracket; {
 		switch {
 		case p.at() == tColon && part < 2:
-			p.take()
+			p.next()
 			part++
 		case p.at() == tNumber && n.slice[part] == nil:
-			number := p.take().number
+			number := p.next().number
 			n.slice[part] = &number
 		default:
 			return nil, p.errorf("Expected tColon or tNumber, received: %s", p.at())
 		}
 	}
-	p.take()
+	p.next()
 	return p.join(nProject, n.measure(), p.projected, powers[tStar])
 }
 
@@ -286,7 +286,7 @@ func (p *parser) list() (*node, error) {
 		}
 		n.items = append(n.items, item)
 		if p.at() == tRbracket {
-			p.take()
+			p.next()
 			return n.measure(), nil
 		}
 		if err := p.match(tComma); err != nil {
@@ -299,7 +299,7 @@ func (p *parser) list() (*node, error) {
 func (p *parser) hash() (*node, error) {
 	n := &node{kind: nHash}
 	for {
-		key := p.take()
+		key := p.next()
 		if key.kind != tUnquotedIdentifier && key.kind != tQuotedIdentifier {
 			return nil, p.errorf("Expected tQuotedIdentifier or tUnquotedIdentifier")
 		}
@@ -312,7 +312,7 @@ func (p *parser) hash() (*node, error) {
 		}
 		n.keys, n.items = append(n.keys, key.text), append(n.items, item)
 		if p.at() == tRbrace {
-			p.take()
+			p.next()
 			return n.measure(), nil
 		}
 		if err := p.match(tComma); err != nil {
@@ -327,7 +327,7 @@ func (p *parser) call(name string) (*node, error) {
 	for p.at() != tRparen {
 		argument := p.expression
 		if p.at() == tExpref { // &expression is only allowed as an argument
-			p.take()
+			p.next()
 			argument = func(power int) (*node, error) { return p.wrap(nExpref, power) }
 		}
 		item, err := argument(0)
@@ -336,11 +336,11 @@ func (p *parser) call(name string) (*node, error) {
 		}
 		n.items = append(n.items, item)
 		if p.at() == tComma {
-			p.take()
+			p.next()
 		} else if p.at() != tRparen {
 			return nil, p.errorf("Expected tRparen, received: %s", p.at())
 		}
 	}
-	p.take()
+	p.next()
 	return n.measure(), nil
 }

@@ -36,7 +36,7 @@ func CompileWithin(a *compilecost.Allowance, src string, q Quoting) (*Expr, erro
 	}
 	var cost compilecost.Cost
 	n.literals(&cost)
-	if err := a.Take(cost); err != nil {
+	if err := a.Charge(cost); err != nil {
 		return nil, err
 	}
 	q.Data = slices.Clone(q.Data)

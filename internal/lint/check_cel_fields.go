@@ -129,7 +129,7 @@ const environmentTime = 10 * time.Millisecond
 func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found, a *compilecost.Allowance) diag.List {
 	var out diag.List
 	in := r.Validation.CEL
-	if a.Exceeded() || a.Take(compilecost.Cost{Time: environmentTime}) != nil {
+	if a.Exceeded() || a.Charge(compilecost.Cost{Time: environmentTime}) != nil {
 		return nil
 	}
 	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Params: in.ParamKind != nil, Server: a.Version()}, kind.Kind, shape{kind.Type})

@@ -1,13 +1,13 @@
 package lint
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/value"
 )
 
 var dataExpansion = &Check{
@@ -93,32 +93,26 @@ func authored(own, names []string) bool {
 
 func expansion(in *input, v any, own []string, path string) {
 	const hint = "write the query in the policy, with the value as a name or within quotes; or let an operator name the policy in the key expandData of the ConfigMap"
-	switch v := v.(type) {
-	case []any:
-		for i, e := range v {
-			expansion(in, e, own, fmt.Sprintf("%s[%d]", path, i))
-		}
-	case string:
-		for i, n := range template.NestedIn(v, "x") {
-			if !authored(own, n.Roots) && syntax(n) && syntax(template.NestedIn(v, "0")[i]) {
+	if text, ok := v.(string); ok {
+		for i, n := range template.NestedIn(text, "x") {
+			if !authored(own, n.Roots) && syntax(n) && syntax(template.NestedIn(text, "0")[i]) {
 				in.warn(path, hint, "the expression {{ %s }} evaluates a value that comes from data (x)", n.Query)
 			}
 		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			below := path + "." + k
-			if text, ok := v[k].(string); ok && k == "jmesPath" && v["value"] == nil && wholeVariable(text) {
-				if roots := template.Compile(text, template.Options{}).Roots(); strings.HasSuffix(path, ".variable") && !authored(own, roots) {
-					in.warn(below, hint, "the query %s comes from data", text)
-				}
+	}
+	m, _ := v.(map[string]any)
+	for at, e := range value.Children(v, path) {
+		if text, ok := e.(string); ok && strings.HasSuffix(path, ".variable") {
+			roots := template.Compile(text, template.Options{}).Roots()
+			switch {
+			case authored(own, roots):
+			case at == path+".jmesPath" && m["value"] == nil && wholeVariable(text):
+				in.warn(at, hint, "the query %s comes from data", text)
+			case at == path+".value" && strings.Contains(text, `\{{`) && len(roots) > 0:
+				in.warn(at, hint, "the variables that are written with a backslash stay text, since the value also holds data")
 			}
-			if text, ok := v[k].(string); ok && strings.HasSuffix(path, ".variable") && k == "value" && strings.Contains(text, `\{{`) {
-				if roots := template.Compile(text, template.Options{}).Roots(); len(roots) > 0 && !authored(own, roots) {
-					in.warn(below, hint, "the variables that are written with a backslash stay text, since the value also holds data")
-				}
-			}
-			expansion(in, v[k], own, below)
 		}
+		expansion(in, e, own, at)
 	}
 }
 

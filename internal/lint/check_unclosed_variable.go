@@ -1,9 +1,6 @@
 package lint
 
 import (
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"ephor.invalid/ephor/internal/value"
@@ -47,18 +44,10 @@ func unclosed(text string) bool {
 }
 
 func (in *input) unclosed(v any, path string) {
-	switch v := v.(type) {
-	case string:
-		if unclosed(v) {
-			in.warn(path, "write }} behind the variable, or \\{{ for the braces themselves", "the variable in %q is not closed, so that it stays text", value.Clip(v, 80))
-		}
-	case []any:
-		for i, e := range v {
-			in.unclosed(e, fmt.Sprintf("%s[%d]", path, i))
-		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			in.unclosed(v[k], path+"."+k)
-		}
+	if text, ok := v.(string); ok && unclosed(text) {
+		in.warn(path, "write }} behind the variable, or \\{{ for the braces themselves", "the variable in %q is not closed, so that it stays text", value.Clip(text, 80))
+	}
+	for at, e := range value.Children(v, path) {
+		in.unclosed(e, at)
 	}
 }

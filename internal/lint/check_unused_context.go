@@ -8,6 +8,7 @@ import (
 
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/value"
 )
 
 var unusedContext = &Check{
@@ -47,30 +48,26 @@ spec:
 // unused finds unused entries of contexts in v and below it. The entries of a context are visible to its later entries,
 // to everything beside and below the context, and to beyond: the actions on a target see the context of the target.
 func unused(in *input, v, beyond any, path string) {
-	switch v := v.(type) {
-	case []any:
-		for i, e := range v {
-			unused(in, e, beyond, fmt.Sprintf("%s[%d]", path, i))
-		}
-	case map[string]any:
-		if entries, ok := v["context"].([]any); ok {
-			beside := without(v, "context")
-			for i, e := range entries {
-				entry, _ := e.(map[string]any)
-				name, _ := entry["name"].(string)
-				if name != "" && !reads(name, beside, entries[i+1:], beyond) {
-					in.warn(fmt.Sprintf("%s.context[%d]", path, i), "remove the entry, or correct the name where it should be used",
-						"context entry %s is not used", name)
-				}
+	m, isMap := v.(map[string]any)
+	if entries, ok := m["context"].([]any); ok {
+		beside := without(m, "context")
+		for i, e := range entries {
+			entry, _ := e.(map[string]any)
+			name, _ := entry["name"].(string)
+			if name != "" && !reads(name, beside, entries[i+1:], beyond) {
+				in.warn(fmt.Sprintf("%s.context[%d]", path, i), "remove the entry, or correct the name where it should be used",
+					"context entry %s is not used", name)
 			}
 		}
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			var further any
-			if k == "targets" {
-				further = without(v, k)
+	}
+	for at, e := range value.Children(v, path) {
+		if isMap {
+			beyond = nil
+			if at == path+".targets" {
+				beyond = without(m, "targets")
 			}
-			unused(in, v[k], further, path+"."+k)
 		}
+		unused(in, e, beyond, at)
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 
 // Chain is the compiled context of a rule or of a foreach entry. The nil Chain is empty.
 type Chain struct {
-	entries []entry
+	entries []contextEntry
 	reads   scope.Reads
 }
 
-type entry struct {
+type contextEntry struct {
 	name    string
 	load    func(before *scope.Scope) (any, error)
 	made    *scope.Made // nil for data
@@ -58,7 +58,7 @@ func (c *Chain) Late(names ...string) *Chain {
 }
 
 // mentions reports whether the entry reads the variable.
-func (e *entry) mentions(name string) bool {
+func (e *contextEntry) mentions(name string) bool {
 	return slices.Contains(e.reads.Names(), name) || mentions(e.dynamic, name)
 }
 
@@ -152,7 +152,7 @@ func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string, a *
 		got := compileEntry(e, policyNamespace, at, a)
 		diags.Add(got.diags...)
 		c.reads.AddReads(got.reads)
-		c.entries = append(c.entries, entry{name: e.Name, load: got.load, made: got.reads.Made(), reads: got.reads, dynamic: got.dynamic})
+		c.entries = append(c.entries, contextEntry{name: e.Name, load: got.load, made: got.reads.Made(), reads: got.reads, dynamic: got.dynamic})
 	}
 	return c, diags
 }

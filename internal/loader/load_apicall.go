@@ -143,7 +143,7 @@ func (x *call) checkPath(c *compiled, at string) {
 	if err == nil {
 		err = x.reach.CheckAPI(x.method, p)
 	}
-	if wrong := (*apipath.Error)(nil); errors.As(err, &wrong) && wrong.Unserved {
+	if e := (*apipath.Error)(nil); errors.As(err, &e) && e.Unserved {
 		c.diags.Warnf(at, "%v", err)
 		c.diags.Hint("write the plural name of the resource, as `kubectl api-resources` shows it: until then each evaluation ends in an error")
 		return
@@ -180,15 +180,15 @@ func (x *call) fetch(before *scope.Scope) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.entry, err)
 	}
-	data, err := x.ask(before, text, body)
+	data, err := x.send(before, text, body)
 	if err != nil {
 		return nil, fmt.Errorf("failed to fetch data for APICall: failed to %s resource with raw url: %s: %w", x.method, text, err)
 	}
 	return data, nil
 }
 
-// ask parses the path and sends the request; see package apipath.
-func (x *call) ask(before *scope.Scope, text string, body any) (any, error) {
+// send parses the path and sends the request; see package apipath.
+func (x *call) send(before *scope.Scope, text string, body any) (any, error) {
 	p, err := apipath.Parse(text)
 	if err != nil {
 		return nil, err

@@ -15,39 +15,39 @@ import (
 // outside is the world of these tests; it records requests.
 type outside struct{ asked []string }
 
-func (o *outside) note(format string, args ...any) {
+func (o *outside) record(format string, args ...any) {
 	o.asked = append(o.asked, fmt.Sprintf(format, args...))
 }
 
 func (o *outside) world() world.World {
 	return world.World{
 		Objects: func(_ context.Context, r world.ObjectRequest) (map[string]any, error) {
-			o.note("configmap %s/%s", r.Namespace, r.Name)
+			o.record("configmap %s/%s", r.Namespace, r.Name)
 			return map[string]any{"data": map[string]any{"k": "v"}}, nil
 		},
 		API: world.API(func(_ context.Context, r world.APIRequest) (any, error) {
-			o.note("%s %s %s", r.Method, r.Path, value.JSON(r.Body))
+			o.record("%s %s %s", r.Method, r.Path, value.JSON(r.Body))
 			if r.Path.Name == "missing" {
 				return nil, errors.New(`pods "missing" not found`)
 			}
 			return map[string]any{"items": []any{map[string]any{"name": "a"}, map[string]any{"name": "b"}}, "null": nil}, nil
 		}),
 		Services: world.Services(func(_ context.Context, r world.ServiceRequest) (any, error) {
-			o.note("%s %s %v %v %s", r.Method, r.URL, r.VariableHost, r.Headers, value.JSON(r.Body))
+			o.record("%s %s %v %v %s", r.Method, r.URL, r.VariableHost, r.Headers, value.JSON(r.Body))
 			if strings.Contains(r.URL, "/404") {
 				return nil, errors.New("HTTP 404 Not Found: no")
 			}
 			return map[string]any{"allowed": true}, nil
 		}),
 		Globals: world.Globals(func(_ context.Context, name world.GlobalRequest) (any, error) {
-			o.note("global %s", name)
+			o.record("global %s", name)
 			if name == "missing" {
 				return nil, errors.New("there is no such entry")
 			}
 			return []any{map[string]any{"name": string(name)}}, nil
 		}),
 		Images: world.Images{Image: func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
-			o.note("image %s %v %v %v", r.Reference, r.Insecure, r.Providers, r.Secrets)
+			o.record("image %s %v %v %v", r.Reference, r.Insecure, r.Providers, r.Secrets)
 			return map[string]any{"registry": "ghcr.io"}, nil
 		}},
 	}

@@ -107,10 +107,10 @@ func asksUser(u kyvernov1.UserInfo) bool {
 	return len(u.Roles) > 0 || len(u.ClusterRoles) > 0 || len(u.Subjects) > 0
 }
 
-// holds reports whether all tests of the filter hold for the request. Without a requester, a filter of match ignores
+// matches reports whether all tests of the filter hold for the request. Without a requester, a filter of match ignores
 // its tests of the requester, and does not hold if no other test remains; a filter of exclude that tests the requester
 // does not hold. A test that is false decides, even after a test that failed.
-func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
+func (f *filter) matches(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
 	if r.User == nil && f.user && (exclude || !f.resource) {
 		return false, nil
 	}
@@ -126,7 +126,7 @@ func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bo
 		}
 		ok, err := s.test(ctx, r)
 		if r.Trace != nil {
-			s.note(ctx, r, f.path, ok, err)
+			s.traceStep(ctx, r, f.path, ok, err)
 		}
 		switch {
 		case err != nil:

@@ -134,12 +134,12 @@ func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
 	if m.namespace != "" && r.ObjectNamespace() != m.namespace {
 		return false, nil
 	}
-	ok, err := m.match.holds(ctx, r, false)
+	ok, err := m.match.matches(ctx, r, false)
 	if !ok && err == nil || m.match.err != nil {
 		return false, err
 	}
 	if len(m.exclude.filters) > 0 {
-		excluded, failed := m.exclude.holds(ctx, r, true)
+		excluded, failed := m.exclude.matches(ctx, r, true)
 		if excluded {
 			return false, nil
 		}
@@ -150,13 +150,13 @@ func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
 	return err == nil, err
 }
 
-func (b *block) holds(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
+func (b *block) matches(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
 	if b.err != nil {
 		return false, b.err
 	}
 	var failed error
 	for i := range b.filters {
-		ok, err := b.filters[i].holds(ctx, r, exclude)
+		ok, err := b.filters[i].matches(ctx, r, exclude)
 		switch {
 		case err != nil:
 			if failed == nil {

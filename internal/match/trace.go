@@ -14,8 +14,8 @@ type attribute struct {
 	got   func(context.Context, *policy.Request) (any, error)
 }
 
-// note records a step. It is called only for `ephor explain`.
-func (s *step) note(ctx context.Context, r *policy.Request, path string, ok bool, err error) {
+// traceStep records a step. It is called only for `ephor explain`.
+func (s *step) traceStep(ctx context.Context, r *policy.Request, path string, ok bool, err error) {
 	c := trace.Clause{Path: path + "." + s.field, Want: s.want, Holds: ok && err == nil}
 	got, unknown := s.got(ctx, r)
 	c.Got = got

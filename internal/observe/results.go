@@ -109,7 +109,7 @@ func (m *Metrics) evaluated(out *policy.Outcome) {
 	next := cache.count(out.Results, key)
 	for next < len(out.Results) {
 		r := &out.Results[next]
-		cache.keep(key, resultKey{r.Rule, r.Status}, m.resolve(r, req), m.options.MaxSeries)
+		cache.put(key, resultKey{r.Rule, r.Status}, m.resolve(r, req), m.options.MaxSeries)
 		next += cache.count(out.Results[next:], key)
 	}
 }
@@ -131,7 +131,7 @@ func (c *resultMap) count(results []policy.Result, key requestKey) int {
 	return len(results)
 }
 
-func (c *resultMap) keep(of requestKey, key resultKey, s resultSeries, max int) {
+func (c *resultMap) put(of requestKey, key resultKey, s resultSeries, max int) {
 	of.kind, of.namespace = strings.Clone(of.kind), strings.Clone(of.namespace) // they may share memory with the review
 	c.mu.Lock()
 	defer c.mu.Unlock()

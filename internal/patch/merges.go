@@ -99,11 +99,11 @@ func (in *Merges) listOf(list []any, s *schema) *knownList {
 // orderedList records that a list, with everything below it, is normalized.
 func (in *Merges) orderedList(list []any, s *schema, own bool) {
 	if in != nil && len(list) > 0 {
-		in.keep(&knownList{list: list, s: s, own: own})
+		in.remember(&knownList{list: list, s: s, own: own})
 	}
 }
 
-func (in *Merges) keep(k *knownList) {
+func (in *Merges) remember(k *knownList) {
 	if in.lists == nil {
 		in.lists = map[*any]*knownList{}
 	}
@@ -193,7 +193,7 @@ func (k *knownList) merge(m *merger, patch []any) (out []any, ok bool, err error
 		k.put(keyText(patch[i].(map[string]any), key), merged[i])
 	}
 	if m.messy == messy {
-		m.in.keep(k)
+		m.in.remember(k)
 	} else {
 		delete(m.in.lists, &k.list[0])
 	}

@@ -33,7 +33,7 @@ func (x *expansion) expand(n *node, v any) any {
 	}
 	for i := range n.fields {
 		f := &n.fields[i]
-		if f.check != nil && !x.holds(f, m) {
+		if f.check != nil && !x.satisfies(f, m) {
 			x.unmet = true
 			if x.first == "" {
 				x.first = f.at
@@ -69,8 +69,8 @@ func (x *expansion) expand(n *node, v any) any {
 	return out
 }
 
-// holds evaluates one condition. An absent member satisfies no condition.
-func (x *expansion) holds(f *field, m map[string]any) bool {
+// satisfies evaluates one condition. An absent member satisfies no condition.
+func (x *expansion) satisfies(f *field, m map[string]any) bool {
 	v, has := m[f.key]
 	if !has {
 		return false

@@ -24,13 +24,13 @@ type compiler struct {
 const maxPaths = 16 << 20
 
 // compile compiles the pattern value v.
-func (c *compiler) compile(v any, at place) *node {
+func (c *compiler) compile(v any, at position) *node {
 	n := c.node(v, at)
 	n.field = at.field
 	return n
 }
 
-func (c *compiler) node(v any, at place) *node {
+func (c *compiler) node(v any, at position) *node {
 	if at.depth > budget.MaxDepth {
 		c.diags.Errorf(at.field, "the pattern is nested more than %d levels deep", budget.MaxDepth)
 		return &node{}
@@ -65,7 +65,7 @@ func (c *compiler) node(v any, at place) *node {
 	return &node{}
 }
 
-func (c *compiler) object(m map[string]any, at place) *node {
+func (c *compiler) object(m map[string]any, at position) *node {
 	keys := slices.Sorted(maps.Keys(m))
 	if !c.late {
 		for _, k := range keys {
@@ -76,12 +76,12 @@ func (c *compiler) object(m map[string]any, at place) *node {
 			}
 		}
 	}
-	entries := make([]entry, 0, len(m))
+	entries := make([]mapEntry, 0, len(m))
 	for _, full := range keys {
 		kind, bare := parseKey(full)
 		below := at.under(full, bare)
 		c.checkAnchor(kind, full, m[full], below)
-		e := entry{anchor: kind, key: bare, full: full}
+		e := mapEntry{anchor: kind, key: bare, full: full}
 		if isMetadataMap(at.parent, at.key) && wildcard.Has(bare) {
 			e.glob, e.match = true, wildcard.Compile(bare)
 		}
@@ -92,7 +92,7 @@ func (c *compiler) object(m map[string]any, at place) *node {
 }
 
 // checkAnchor reports mistakes in the use of anchors.
-func (c *compiler) checkAnchor(kind anchorKind, full string, v any, at place) {
+func (c *compiler) checkAnchor(kind anchorKind, full string, v any, at position) {
 	switch kind {
 	case addition:
 		c.diags.Errorf(at.field, "unsupported anchor %s", full)

@@ -133,8 +133,8 @@ func (w *walk) index(path string, i int) string {
 	return path + strconv.Itoa(i) + "/"
 }
 
-// note records for each tracked key of n whether any resource map had it.
-func (w *walk) note(n *node, m map[string]any) {
+// recordSeen records for each tracked key of n whether any resource map had it.
+func (w *walk) recordSeen(n *node, m map[string]any) {
 	if !w.notes {
 		return
 	}

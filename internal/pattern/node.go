@@ -9,16 +9,16 @@ import (
 // node is one compiled part of a pattern.
 type node struct {
 	kind   nodeKind
-	field  string  // field path in the policy
-	scalar Scalar  // scalarNode
-	first  []entry // mapNode: keys of the first phase, sorted by their full text
-	second []entry // mapNode: the other keys, those with anchors inside before those without
-	tracks []entry // mapNode: keys whose absence from the whole resource is recorded (see walk.note)
-	items  []*node // listNode: the elements
+	field  string     // field path in the policy
+	scalar Scalar     // scalarNode
+	first  []mapEntry // mapNode: keys of the first phase, sorted by their full text
+	second []mapEntry // mapNode: the other keys, those with anchors inside before those without
+	tracks []mapEntry // mapNode: keys whose absence from the whole resource is recorded (see walk.note)
+	items  []*node    // listNode: the elements
 
-	slot    int    // variableNode: index of its value in walk.values
-	at      *place // variableNode: its place in the pattern
-	anchors bool   // variableNode: some key below it has an anchor
+	slot    int       // variableNode: index of its value in walk.values
+	at      *position // variableNode: its place in the pattern
+	anchors bool      // variableNode: some key below it has an anchor
 }
 
 type nodeKind uint8
@@ -30,8 +30,8 @@ const (
 	variableNode // stands for a value that is known only during a match
 )
 
-// entry is one key of a pattern map with its value.
-type entry struct {
+// mapEntry is one key of a pattern map with its value.
+type mapEntry struct {
 	anchor anchorKind
 	key    string           // without the anchor
 	full   string           // as written
@@ -41,7 +41,7 @@ type entry struct {
 }
 
 // newMap sorts entries into the phases in which they are evaluated.
-func newMap(entries []entry) *node {
+func newMap(entries []mapEntry) *node {
 	n := &node{kind: mapNode}
 	n.first, n.second = phases(entries)
 	for _, e := range entries {
@@ -55,22 +55,22 @@ func newMap(entries []entry) *node {
 
 // phases splits entries: conditions, equalities, existences and negations come first in the order of their full text; of the
 // others, globals and those with anchors inside come before the plain ones.
-func phases(entries []entry) (first, second []entry) {
+func phases(entries []mapEntry) (first, second []mapEntry) {
 	if len(entries) == 1 { // the most common case
 		if entries[0].anchor.inFirstPhase() {
 			return entries, nil
 		}
 		return nil, entries
 	}
-	sorted := append([]entry(nil), entries...)
+	sorted := append([]mapEntry(nil), entries...)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].full < sorted[j].full })
-	var plain []entry
+	var plain []mapEntry
 	for _, e := range sorted {
 		switch {
 		case e.anchor.inFirstPhase():
 			first = append(first, e)
 		case e.anchor == global || e.node.hasAnchors():
-			second = append([]entry{e}, second...)
+			second = append([]mapEntry{e}, second...)
 		default:
 			plain = append(plain, e)
 		}
@@ -82,7 +82,7 @@ func phases(entries []entry) (first, second []entry) {
 func (n *node) hasAnchors() bool {
 	switch n.kind {
 	case mapNode:
-		for _, list := range [2][]entry{n.first, n.second} {
+		for _, list := range [2][]mapEntry{n.first, n.second} {
 			for _, e := range list {
 				if e.anchor != noAnchor || e.node.hasAnchors() {
 					return true

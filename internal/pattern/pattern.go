@@ -69,7 +69,7 @@ func compileAt(v any, path, prefix string, a *compilecost.Allowance) (*Pattern, 
 		c.diags.Errorf(path, "%v", err)
 		p.err, resolved = err, v
 	}
-	p.root = c.compile(resolved, place{field: path, errors: prefix})
+	p.root = c.compile(resolved, position{field: path, errors: prefix})
 	p.templates = c.templates
 	if len(c.templates) > 0 {
 		p.late = &lateNodes{}

@@ -10,8 +10,8 @@ import (
 
 const readsResource = `{"kind":"Pod","metadata":{"labels":{"app":"web"},"name":"a"},"spec":{"containers":[{"image":"a:1","name":"a","ports":[{"port":1}]},{"image":"b"}],"hostPID":true,"volumes":[]}}`
 
-// keep returns the resource with only the fields that the pattern reads.
-func keep(t testing.TB, pattern, resource any) any {
+// onlyRead returns the resource with only the fields that the pattern reads.
+func onlyRead(t testing.TB, pattern, resource any) any {
 	t.Helper()
 	var read value.Fields
 	Reads(pattern, &read)
@@ -35,7 +35,7 @@ func TestReads(t *testing.T) {
 		`{"metadata":{}}`: `{"metadata":{"labels":{"app":"web"},"name":"a"}}`,
 		`"?*"`:            readsResource,
 	} {
-		got := value.JSON(keep(t, decoded(t, pattern), decoded(t, readsResource)))
+		got := value.JSON(onlyRead(t, decoded(t, pattern), decoded(t, readsResource)))
 		if got != want {
 			t.Errorf("%s keeps %s", pattern, got)
 		}
@@ -105,7 +105,7 @@ func FuzzReads(f *testing.F) {
 			return
 		}
 		want, wantErr := p.Match(nil, nil, resource)
-		kept := keep(t, raw, resource)
+		kept := onlyRead(t, raw, resource)
 		if got, err := p.Match(nil, nil, kept); got != want || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 			t.Errorf("%s: %+v (%v) for %s, %+v (%v) for what it looks at: %s", value.JSON(raw), want, wantErr, value.JSON(resource), got, err, value.JSON(kept))
 		}

@@ -13,8 +13,8 @@ import (
 	"ephor.invalid/ephor/internal/template"
 )
 
-// place is the position of a part of the pattern.
-type place struct {
+// position is the position of a part of the pattern.
+type position struct {
 	field  string // field path for diagnostics: spec.rules[0].validate.pattern.spec
 	errors string // path in substitution errors, relative to the substituted document: /spec
 	steps  []any  // keys and indexes below the pattern, from which the path of the variable @ starts
@@ -23,16 +23,16 @@ type place struct {
 	depth  int
 }
 
-func (p place) under(full, bare string) place {
-	return place{
+func (p position) under(full, bare string) position {
+	return position{
 		field: p.field + "." + full, errors: p.errors + "/" + full, steps: append(slices.Clip(p.steps), full),
 		parent: p.key, key: bare, depth: p.depth + 1,
 	}
 }
 
-func (p place) item(i int) place {
+func (p position) item(i int) position {
 	index := strconv.Itoa(i)
-	return place{
+	return position{
 		field: p.field + "[" + index + "]", errors: p.errors + "/" + index, steps: append(slices.Clip(p.steps), i),
 		parent: p.key, depth: p.depth + 1,
 	}
@@ -43,7 +43,7 @@ func mayVary(s string) bool { return strings.Contains(s, "{{") }
 
 // variable creates the node for v, a string or a map whose keys contain variables: a slot that is filled for each
 // match. It returns nil if v turns out to contain none.
-func (c *compiler) variable(v any, at place) *node {
+func (c *compiler) variable(v any, at position) *node {
 	t := template.Compile(v, template.Options{Path: at.errors, At: at.steps, Allowance: c.allowance})
 	if _, static := t.Static(); static {
 		return nil

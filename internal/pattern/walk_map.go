@@ -8,7 +8,7 @@ import "ephor.invalid/ephor/internal/trace"
 // excludes the map whatever the other keys are, even if they do not match. Skips from below, such as a list whose
 // elements are all skipped, exclude the map only if no other key of the phase matches. All reasons are listed.
 func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) {
-	w.note(n, m)
+	w.recordSeen(n, m)
 	var (
 		skipped outcome
 		reasons reasons
@@ -45,7 +45,7 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 }
 
 // anchored matches one entry of a map pattern.
-func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *fault) {
+func (w *walk) anchored(e *mapEntry, m map[string]any, path string) (outcome, *fault) {
 	key := e.key
 	if e.glob {
 		w.count(len(m))
@@ -117,7 +117,7 @@ func (n *node) isAnyValue() bool {
 // actual returns the key of m that the wildcard key of e matches: the first in order, or the wildcard text itself if
 // there is none, so that the key counts as absent. It considers only keys with text values: labels and annotations have
 // no others, and Kyverno ignores null values among them.
-func (e *entry) actual(m map[string]any) string {
+func (e *mapEntry) actual(m map[string]any) string {
 	best, found := e.key, false
 	for k, v := range m {
 		if _, isText := v.(string); isText && (!found || k < best) && e.match.Match(k) {

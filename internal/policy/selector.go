@@ -123,10 +123,10 @@ func (s *Selector) fulfilled(r *Request) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ok, err := s.Holds(&f)
+	ok, err := s.MatchesFacts(&f)
 	if !ok && err == nil && s.OldLabels && len(s.Labels) > 0 && r.OldObject != nil {
 		if f.Labels, err = r.OldLabels(); err == nil {
-			ok, err = s.Holds(&f)
+			ok, err = s.MatchesFacts(&f)
 		}
 	}
 	return ok, err
@@ -202,8 +202,8 @@ func FactsOf(r *Request, labels bool) (f Facts, err error) {
 	return f, err
 }
 
-// Holds reports whether the facts match the restriction. An error means that the comparison takes too long.
-func (r *Restriction) Holds(f *Facts) (bool, error) {
+// MatchesFacts reports whether the facts match the restriction. An error means that the comparison takes too long.
+func (r *Restriction) MatchesFacts(f *Facts) (bool, error) {
 	if r.Names != nil && !r.hasName(f) || r.Namespaces != nil && !matchAny(r.Namespaces, f.Namespace) {
 		return false, nil
 	}

@@ -25,13 +25,13 @@ const (
 	maxGrantedKey = 4 << 10 // requesters have groups and extra attributes
 )
 
-func (g *granted) holds(key string, now time.Time) bool {
+func (g *granted) has(key string, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return now.Before(g.until[key])
 }
 
-func (g *granted) note(key string, now time.Time) {
+func (g *granted) add(key string, now time.Time) {
 	if len(key) > maxGrantedKey {
 		return
 	}

@@ -69,13 +69,13 @@ func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
 		}
 	}
 	for i := range 3 * maxGranted {
-		srv.granted.note(fmt.Sprint(i), now)
+		srv.granted.add(fmt.Sprint(i), now)
 	}
 	if n := len(srv.granted.until); n > maxGranted {
 		t.Errorf("%d answers are remembered", n)
 	}
 	now = now.Add(grantedFor)
-	if srv.granted.note("new", now); !srv.granted.holds("new", now) || len(srv.granted.until) != 1 {
+	if srv.granted.add("new", now); !srv.granted.has("new", now) || len(srv.granted.until) != 1 {
 		t.Error("there is no room for new answers")
 	}
 }

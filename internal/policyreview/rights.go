@@ -135,14 +135,14 @@ func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (allowed bo
 	if reason, ok := a.refused[key]; ok {
 		return false, reason, nil
 	}
-	if a.granted.holds(key, a.now()) {
+	if a.granted.has(key, a.now()) {
 		return true, "", nil
 	}
 	allowed, reason, err = a.access.Allowed(ctx, q)
 	switch {
 	case err != nil:
 	case allowed:
-		a.granted.note(key, a.now())
+		a.granted.add(key, a.now())
 	default:
 		a.refused[key] = reason
 	}

@@ -177,8 +177,8 @@ func (d definition) text() string {
 	return fmt.Sprintf("its %d objects", d.objects)
 }
 
-// Keep sets the annotations that preserve the definitions in the report, and returns the names of the definitions that it changed.
-func Keep(ctx context.Context, w client.Writer, r *Report) ([]string, error) {
+// PreserveDefinitions sets the annotations that preserve the definitions in the report, and returns the names of the definitions that it changed.
+func PreserveDefinitions(ctx context.Context, w client.Writer, r *Report) ([]string, error) {
 	var done []string
 	for _, f := range r.Findings {
 		if len(f.keep) == 0 {

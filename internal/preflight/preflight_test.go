@@ -282,7 +282,7 @@ func TestKeep(t *testing.T) {
 	if after, err := json.Marshal(r.objects); err != nil || !bytes.Equal(before, after) {
 		t.Fatal("Run changed something", err)
 	}
-	done, err := Keep(t.Context(), r, report)
+	done, err := PreserveDefinitions(t.Context(), r, report)
 	if err != nil {
 		t.Fatal(err)
 	}

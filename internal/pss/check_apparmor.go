@@ -15,11 +15,11 @@ var appArmor = &control{
 	},
 	locate: func(_ string, f *finder) {
 		if sc := f.spec.SecurityContext; sc != nil {
-			f.appArmor(place{}, sc.AppArmorProfile)
+			f.appArmor(containerRef{}, sc.AppArmorProfile)
 		}
 		f.each(func(c *container) {
 			if sc := c.SecurityContext; sc != nil {
-				f.appArmor(c.place, sc.AppArmorProfile)
+				f.appArmor(c.containerRef, sc.AppArmorProfile)
 			}
 		})
 		f.annotations(func(key string) bool {
@@ -28,7 +28,7 @@ var appArmor = &control{
 	},
 }
 
-func (f *finder) appArmor(at place, p *corev1.AppArmorProfile) {
+func (f *finder) appArmor(at containerRef, p *corev1.AppArmorProfile) {
 	if p != nil && f.forbidsPod(corev1.PodSecurityContext{AppArmorProfile: p}) {
 		f.forbid(at, "securityContext.appArmorProfile.type", string(p.Type))
 	}

@@ -38,9 +38,9 @@ func (f *finder) undropped(c *container, set *corev1.Capabilities) {
 	const field = "securityContext.capabilities.drop"
 	switch {
 	case set == nil || len(set.Drop) == 0:
-		f.require(c.place, field)
+		f.require(c.containerRef, field)
 	case !slices.Contains(set.Drop, allCapabilities):
-		f.forbid(c.place, field, texts(set.Drop))
+		f.forbid(c.containerRef, field, texts(set.Drop))
 	}
 }
 
@@ -58,7 +58,7 @@ func (f *finder) addedCapabilities(c *container, set *corev1.Capabilities) {
 	}
 	if len(bad) > 0 {
 		slices.Sort(bad)
-		f.forbid(c.place, "securityContext.capabilities.add", texts(bad))
+		f.forbid(c.containerRef, "securityContext.capabilities.add", texts(bad))
 	}
 }
 

@@ -10,7 +10,7 @@ var hostNamespaces = &control{
 			field string
 		}{{f.spec.HostNetwork, "hostNetwork"}, {f.spec.HostPID, "hostPID"}, {f.spec.HostIPC, "hostIPC"}} {
 			if n.set {
-				f.forbid(place{}, n.field, true)
+				f.forbid(containerRef{}, n.field, true)
 			}
 		}
 	},

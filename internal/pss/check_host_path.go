@@ -9,7 +9,7 @@ var hostPathVolumes = &control{
 	locate: func(_ string, f *finder) {
 		for i := range f.spec.Volumes {
 			if h := f.spec.Volumes[i].HostPath; h != nil {
-				f.forbid(place{}, "volumes["+strconv.Itoa(i)+"].hostPath", h.Path)
+				f.forbid(containerRef{}, "volumes["+strconv.Itoa(i)+"].hostPath", h.Path)
 			}
 		}
 	},

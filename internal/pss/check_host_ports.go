@@ -10,7 +10,7 @@ var hostPorts = &control{
 		f.each(func(c *container) {
 			for i, p := range c.Ports {
 				if p.HostPort != 0 {
-					f.forbid(c.place, "ports["+strconv.Itoa(i)+"].hostPort", p.HostPort)
+					f.forbid(c.containerRef, "ports["+strconv.Itoa(i)+"].hostPort", p.HostPort)
 				}
 			}
 		})

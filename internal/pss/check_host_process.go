@@ -13,11 +13,11 @@ var hostProcess = &control{
 		bad := func(o *corev1.WindowsSecurityContextOptions) bool { return o != nil && isTrue(o.HostProcess) }
 		f.each(func(c *container) {
 			if sc := c.SecurityContext; sc != nil && bad(sc.WindowsOptions) {
-				f.forbid(c.place, field, true)
+				f.forbid(c.containerRef, field, true)
 			}
 		})
 		if sc := f.spec.SecurityContext; sc != nil && bad(sc.WindowsOptions) {
-			f.forbid(place{}, field, true)
+			f.forbid(containerRef{}, field, true)
 		}
 	},
 }

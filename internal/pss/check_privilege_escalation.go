@@ -9,11 +9,11 @@ var privilegeEscalation = &control{
 		f.each(func(c *container) {
 			switch sc := c.SecurityContext; {
 			case sc == nil:
-				f.require(c.place, field)
+				f.require(c.containerRef, field)
 			case sc.AllowPrivilegeEscalation == nil:
-				f.forbid(c.place, field, "nil") // Kyverno's text if there is a security context
+				f.forbid(c.containerRef, field, "nil") // Kyverno's text if there is a security context
 			case *sc.AllowPrivilegeEscalation:
-				f.forbid(c.place, field, true)
+				f.forbid(c.containerRef, field, true)
 			}
 		})
 	},

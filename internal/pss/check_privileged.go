@@ -7,7 +7,7 @@ var privilegedContainers = &control{
 	locate: func(_ string, f *finder) {
 		f.each(func(c *container) {
 			if c.SecurityContext != nil && isTrue(c.SecurityContext.Privileged) {
-				f.forbid(c.place, "securityContext.privileged", true)
+				f.forbid(c.containerRef, "securityContext.privileged", true)
 			}
 		})
 	},

@@ -8,30 +8,30 @@ var probeHosts = &control{
 	examples: []string{"spec.containers[*].livenessProbe.httpGet.host", "spec.containers[*].lifecycle.preStop.tcpSocket.host"},
 	locate: func(_ string, f *finder) {
 		f.each(func(c *container) {
-			f.probe(c.place, "livenessProbe", c.LivenessProbe)
-			f.probe(c.place, "readinessProbe", c.ReadinessProbe)
-			f.probe(c.place, "startupProbe", c.StartupProbe)
+			f.probe(c.containerRef, "livenessProbe", c.LivenessProbe)
+			f.probe(c.containerRef, "readinessProbe", c.ReadinessProbe)
+			f.probe(c.containerRef, "startupProbe", c.StartupProbe)
 			if l := c.Lifecycle; l != nil {
-				f.handler(c.place, "lifecycle.postStart", l.PostStart)
-				f.handler(c.place, "lifecycle.preStop", l.PreStop)
+				f.handler(c.containerRef, "lifecycle.postStart", l.PostStart)
+				f.handler(c.containerRef, "lifecycle.preStop", l.PreStop)
 			}
 		})
 	},
 }
 
-func (f *finder) probe(at place, field string, p *corev1.Probe) {
+func (f *finder) probe(at containerRef, field string, p *corev1.Probe) {
 	if p != nil {
 		f.hosts(at, field, p.HTTPGet, p.TCPSocket)
 	}
 }
 
-func (f *finder) handler(at place, field string, h *corev1.LifecycleHandler) {
+func (f *finder) handler(at containerRef, field string, h *corev1.LifecycleHandler) {
 	if h != nil {
 		f.hosts(at, field, h.HTTPGet, h.TCPSocket)
 	}
 }
 
-func (f *finder) hosts(at place, field string, http *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction) {
+func (f *finder) hosts(at containerRef, field string, http *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction) {
 	if http != nil && http.Host != "" {
 		f.forbid(at, field+".httpGet.host", http.Host)
 	}

@@ -10,7 +10,7 @@ var procMount = &control{
 		f.each(func(c *container) {
 			sc := c.SecurityContext
 			if sc != nil && sc.ProcMount != nil && *sc.ProcMount != corev1.DefaultProcMount {
-				f.forbid(c.place, "securityContext.procMount", string(*sc.ProcMount))
+				f.forbid(c.containerRef, "securityContext.procMount", string(*sc.ProcMount))
 			}
 		})
 	},

@@ -12,17 +12,17 @@ var runAsNonRoot = &control{
 		if sc := f.spec.SecurityContext; sc != nil {
 			inherited = isTrue(sc.RunAsNonRoot)
 			if isFalse(sc.RunAsNonRoot) {
-				f.forbid(place{}, field, false)
+				f.forbid(containerRef{}, field, false)
 			}
 		}
 		f.each(func(c *container) {
 			switch sc := c.SecurityContext; {
 			case sc == nil || sc.RunAsNonRoot == nil:
 				if !inherited {
-					f.require(c.place, field)
+					f.require(c.containerRef, field)
 				}
 			case !*sc.RunAsNonRoot:
-				f.forbid(c.place, field, false)
+				f.forbid(c.containerRef, field, false)
 			}
 		})
 	},

@@ -10,11 +10,11 @@ var runAsNonRootUser = &control{
 		const field = "securityContext.runAsUser"
 		root := func(uid *int64) bool { return uid != nil && *uid == 0 }
 		if sc := f.spec.SecurityContext; sc != nil && root(sc.RunAsUser) {
-			f.forbid(place{}, field, int64(0))
+			f.forbid(containerRef{}, field, int64(0))
 		}
 		f.each(func(c *container) {
 			if sc := c.SecurityContext; sc != nil && root(sc.RunAsUser) {
-				f.forbid(c.place, field, int64(0))
+				f.forbid(c.containerRef, field, int64(0))
 			}
 		})
 	},

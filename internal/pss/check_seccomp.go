@@ -29,7 +29,7 @@ var seccomp = &control{
 		inherited := false
 		if sc := f.spec.SecurityContext; sc != nil && sc.SeccompProfile != nil {
 			if bad(sc.SeccompProfile) {
-				f.forbid(place{}, field, string(sc.SeccompProfile.Type))
+				f.forbid(containerRef{}, field, string(sc.SeccompProfile.Type))
 			} else {
 				inherited = true
 			}
@@ -38,10 +38,10 @@ var seccomp = &control{
 			sc := c.SecurityContext
 			if sc == nil || sc.SeccompProfile == nil {
 				if id == idSeccompRestricted && !inherited {
-					f.require(c.place, field)
+					f.require(c.containerRef, field)
 				}
 			} else if bad(sc.SeccompProfile) {
-				f.forbid(c.place, field, string(sc.SeccompProfile.Type))
+				f.forbid(c.containerRef, field, string(sc.SeccompProfile.Type))
 			}
 		})
 		f.annotations(func(key string) bool {

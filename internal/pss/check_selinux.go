@@ -11,17 +11,17 @@ var seLinux = &control{
 	},
 	locate: func(_ string, f *finder) {
 		if sc := f.spec.SecurityContext; sc != nil {
-			f.seLinux(place{}, sc.SELinuxOptions)
+			f.seLinux(containerRef{}, sc.SELinuxOptions)
 		}
 		f.each(func(c *container) {
 			if sc := c.SecurityContext; sc != nil {
-				f.seLinux(c.place, sc.SELinuxOptions)
+				f.seLinux(c.containerRef, sc.SELinuxOptions)
 			}
 		})
 	},
 }
 
-func (f *finder) seLinux(at place, o *corev1.SELinuxOptions) {
+func (f *finder) seLinux(at containerRef, o *corev1.SELinuxOptions) {
 	if o == nil {
 		return
 	}

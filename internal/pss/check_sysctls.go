@@ -16,7 +16,7 @@ var sysctls = &control{
 		}
 		for i, s := range f.spec.SecurityContext.Sysctls {
 			if f.forbidsPod(corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{s}}) {
-				f.forbid(place{}, "securityContext.sysctls["+strconv.Itoa(i)+"].name", s.Name)
+				f.forbid(containerRef{}, "securityContext.sysctls["+strconv.Itoa(i)+"].name", s.Name)
 			}
 		}
 	},

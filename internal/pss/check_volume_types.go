@@ -20,7 +20,7 @@ var volumeTypes = &control{
 			if name := sourceOf(v); name != "" {
 				field += "." + name
 			}
-			f.forbid(place{}, field, nil)
+			f.forbid(containerRef{}, field, nil)
 		}
 	},
 }

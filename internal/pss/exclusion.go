@@ -141,7 +141,7 @@ func (x *exclusion) exemptOfPod(pod *Pod, c *check) map[string]bool {
 	return out
 }
 
-func (p *Pod) containerAt(at place) *corev1.Container {
+func (p *Pod) containerAt(at containerRef) *corev1.Container {
 	switch at.list {
 	case "initContainers":
 		return &p.Spec.InitContainers[at.index]

@@ -14,15 +14,15 @@ type finder struct {
 	found []FieldError
 }
 
-// container is a container with its place in the pod.
+// container is a container with its reference.
 type container struct {
 	*corev1.Container
-	place
+	containerRef
 }
 
 // eachContainer visits the containers of a pod in the order of the library: init containers first.
 func eachContainer(spec *corev1.PodSpec, visit func(*container)) {
-	c := container{place: place{list: "initContainers"}}
+	c := container{containerRef: containerRef{list: "initContainers"}}
 	for c.index = range spec.InitContainers {
 		c.Container = &spec.InitContainers[c.index]
 		visit(&c)
@@ -41,13 +41,13 @@ func eachContainer(spec *corev1.PodSpec, visit func(*container)) {
 
 func (f *finder) each(visit func(*container)) { eachContainer(f.spec, visit) }
 
-// forbid reports the value of the field below the place as forbidden.
-func (f *finder) forbid(at place, field string, v any) {
+// forbid reports the value of the field below the container as forbidden.
+func (f *finder) forbid(at containerRef, field string, v any) {
 	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Value: v, at: at})
 }
 
 // require reports a missing field.
-func (f *finder) require(at place, field string) {
+func (f *finder) require(at containerRef, field string) {
 	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Required: true, at: at})
 }
 

@@ -27,7 +27,7 @@ type FieldError struct {
 	Required bool // the field is not set; otherwise it has a forbidden value
 	Value    any  // the forbidden value; nil if the field itself is forbidden
 
-	at place
+	at containerRef
 }
 
 // Path returns the path in the object that contains the pod.
@@ -101,13 +101,13 @@ func (p *Pod) images() []any {
 	return out
 }
 
-// place is the place of a container in a pod; the zero place is the pod itself.
-type place struct {
+// containerRef locates a container in a pod; the zero value is the pod itself.
+type containerRef struct {
 	list  string // containers, initContainers or ephemeralContainers
 	index int
 }
 
-func (p place) path() string {
+func (p containerRef) path() string {
 	if p.list == "" {
 		return "spec"
 	}

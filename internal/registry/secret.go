@@ -33,8 +33,8 @@ type login struct {
 	config     authn.AuthConfig
 }
 
-// entry is one registry in the JSON of a pull secret.
-type entry struct {
+// registryAuth is one registry in the JSON of a pull secret.
+type registryAuth struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
 	Auth          string `json:"auth"`
@@ -49,12 +49,12 @@ const (
 )
 
 func parsePullSecret(data map[string][]byte) (pullSecret, error) {
-	entries := map[string]entry{}
+	entries := map[string]registryAuth{}
 	var err error
 	switch {
 	case data[dockerConfigJSON] != nil:
 		var file struct {
-			Auths map[string]entry `json:"auths"`
+			Auths map[string]registryAuth `json:"auths"`
 		}
 		err = json.Unmarshal(data[dockerConfigJSON], &file)
 		entries = file.Auths
@@ -83,7 +83,7 @@ func parsePullSecret(data map[string][]byte) (pullSecret, error) {
 	return out, nil
 }
 
-func newLogin(place string, e entry) (login, error) {
+func newLogin(place string, e registryAuth) (login, error) {
 	place = strings.TrimPrefix(strings.TrimPrefix(place, "https://"), "http://")
 	host, below, _ := strings.Cut(place, "/")
 	below = strings.Trim(below, "/")

@@ -49,8 +49,8 @@ func (r *Resource) Owner() metav1.OwnerReference {
 // Allowed are the statuses whose results are reported.
 type Allowed map[policy.Status]bool
 
-// Keep drops the entries whose status is not reported. A nil Allowed keeps all.
-func (a Allowed) Keep(entries []Entry) []Entry {
+// Filter drops the entries whose status is not reported. A nil Allowed keeps all.
+func (a Allowed) Filter(entries []Entry) []Entry {
 	if a == nil {
 		return entries
 	}

@@ -65,10 +65,10 @@ func TestAllowed(t *testing.T) {
 	entries := func() []Entry {
 		return Entries(outcome(pod("ns", "p"), result(p, policy.StatusPass, ""), result(p, policy.StatusFail, "")), Options{})
 	}
-	if got := Allowed(nil).Keep(entries()); len(got) != 2 {
+	if got := Allowed(nil).Filter(entries()); len(got) != 2 {
 		t.Errorf("%d entries without a choice", len(got))
 	}
-	if got := (Allowed{policy.StatusFail: true}).Keep(entries()); len(got) != 1 || got[0].Status != policy.StatusFail {
+	if got := (Allowed{policy.StatusFail: true}).Filter(entries()); len(got) != 1 || got[0].Status != policy.StatusFail {
 		t.Errorf("%+v", got)
 	}
 }

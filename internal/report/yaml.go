@@ -1,8 +1,9 @@
 package report
 
 import (
+	"maps"
 	"runtime"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,13 +83,8 @@ func (w *yamlWriter) field(key, text string) {
 }
 
 func (w *yamlWriter) properties(props map[string]string) {
-	keys := make([]string, 0, len(props))
-	for k := range props {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	w.out = append(w.out, "  properties:\n"...)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(props)) {
 		w.line("    ", "properties", k, props[k])
 	}
 }
@@ -175,14 +171,9 @@ func plainText(s string) bool {
 
 // sorted orders the keys of a map.
 func sorted(m map[string]any) yaml.MapSlice {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	out := make(yaml.MapSlice, len(keys))
-	for i, k := range keys {
-		out[i] = yaml.MapItem{Key: k, Value: m[k]}
+	out := make(yaml.MapSlice, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, yaml.MapItem{Key: k, Value: m[k]})
 	}
 	return out
 }

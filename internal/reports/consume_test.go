@@ -88,8 +88,8 @@ func (d *desk) send(t *testing.T, results ...policyreport.Result) {
 	}
 }
 
-// take handles the EphemeralReports that exist, and returns how many then exist, and when to try again.
-func (d *desk) take(t *testing.T) (exist int, again time.Duration, err error) {
+// consume handles the EphemeralReports that exist, and returns how many then exist, and when to try again.
+func (d *desk) consume(t *testing.T) (exist int, again time.Duration, err error) {
 	t.Helper()
 	list := func() (all reportsv1.EphemeralReportList) {
 		if err := d.client.List(t.Context(), &all); err != nil {
@@ -137,11 +137,11 @@ func TestWaitingIsNoFailure(t *testing.T) {
 	d := newDesk(t)
 	d.there = false
 	d.send(t, result("x", "fail", 10))
-	if n, again, err := d.take(t); n != 1 || again != retryTake || err != nil {
+	if n, again, err := d.consume(t); n != 1 || again != retryTake || err != nil {
 		t.Errorf("waiting: %d, %v, %v", n, again, err)
 	}
 	d.down = errors.New("no answer")
-	if n, _, err := d.take(t); n != 1 || err == nil {
+	if n, _, err := d.consume(t); n != 1 || err == nil {
 		t.Errorf("no answer: %d, %v", n, err)
 	}
 }
@@ -152,7 +152,7 @@ func TestT10Taken(t *testing.T) {
 	d := newDesk(t)
 	take := func() {
 		t.Helper()
-		if n, again, err := d.take(t); n != 0 || again != 0 || err != nil {
+		if n, again, err := d.consume(t); n != 0 || again != 0 || err != nil {
 			t.Errorf("%d reports are left, %v, %v", n, again, err)
 		}
 	}

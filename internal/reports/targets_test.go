@@ -20,7 +20,7 @@ func TestResultsAboutTargets(t *testing.T) {
 		target := of("changes", "evaluation", status, seconds)
 		target.Properties = map[string]string{report.TargetProperty: "true"}
 		d.send(t, target)
-		if n, again, err := d.take(t); n != 0 || again != 0 || err != nil {
+		if n, again, err := d.consume(t); n != 0 || again != 0 || err != nil {
 			t.Fatalf("%d reports are left, %v, %v", n, again, err)
 		}
 	}

@@ -75,7 +75,7 @@ func (w *Writer) Put(ctx context.Context, out policy.Outcome, evaluated report.E
 	if resource.UID == "" {
 		return false, nil // the object cannot own a report
 	}
-	results := report.Results(w.o.Allowed.Keep(report.Entries(out, report.Options{Matched: true})), w.o.Now().Unix())
+	results := report.Results(w.o.Allowed.Filter(report.Entries(out, report.Options{Matched: true})), w.o.Now().Unix())
 	done, err := w.alone(ctx, resource.UID)
 	if err != nil {
 		return false, err

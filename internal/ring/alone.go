@@ -5,8 +5,8 @@ import "context"
 // Alone is the share of a controller without other replicas: it always holds every key.
 type Alone struct{}
 
-// Holds reports true.
-func (Alone) Holds(string) bool { return true }
+// Owns reports true.
+func (Alone) Owns(string) bool { return true }
 
 // Hold returns its context.
 func (Alone) Hold(ctx context.Context, _ string) (context.Context, func(), bool) {

@@ -75,7 +75,7 @@ func (g guard) WrappedRoundTripper() http.RoundTripper { return g.next }
 func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ending || r.paused || !r.view.holds(key, time.Now()) {
+	if r.ending || r.paused || !r.view.owns(key, time.Now()) {
 		return nil, nil, false
 	}
 	h := &hold{key: key, lost: r.view.lost, until: r.view.proof.Add(Cancel)}

@@ -212,7 +212,7 @@ var keys = func() []string {
 func (m *member) count() int {
 	n := 0
 	for _, k := range keys {
-		if m.Holds(k) {
+		if m.Owns(k) {
 			n++
 		}
 	}
@@ -242,7 +242,7 @@ func exclusive(t *testing.T, all ...*member) {
 	for _, k := range keys {
 		n := 0
 		for _, m := range all {
-			if m.Holds(k) {
+			if m.Owns(k) {
 				n++
 			}
 		}

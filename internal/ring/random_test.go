@@ -157,7 +157,7 @@ func storm(t *testing.T, random *rand.Rand) {
 	for _, k := range keys[:20] {
 		n := 0
 		for _, b := range live() {
-			if b.Holds(k) {
+			if b.Owns(k) {
 				n++
 			}
 		}

@@ -66,11 +66,11 @@ func New(o Options) *Ring {
 	}
 }
 
-// Holds reports whether work on the key may begin now.
-func (r *Ring) Holds(key string) bool {
+// Owns reports whether work on the key may begin now.
+func (r *Ring) Owns(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.ending && !r.paused && r.view.holds(key, time.Now())
+	return !r.ending && !r.paused && r.view.owns(key, time.Now())
 }
 
 // Pause takes all work away from this member while paused is true: work in progress is cancelled with ErrLapsed, and no work begins. It

@@ -119,7 +119,7 @@ func TestMemberEnds(t *testing.T) {
 		after(30 * time.Second)
 		var own string
 		for _, k := range keys {
-			if b.Holds(k) {
+			if b.Owns(k) {
 				own = k
 			}
 		}
@@ -130,7 +130,7 @@ func TestMemberEnds(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { b.stop(); close(ended) }()
 		after(3 * time.Second)
-		if b.Holds(own) {
+		if b.Owns(own) {
 			t.Error("a member that leaves begins something new")
 		}
 		if got := s.names(); !slices.Contains(got, "background-b") {
@@ -209,11 +209,11 @@ func TestWithoutRenewal(t *testing.T) {
 				}
 				defer release()
 				after(Start - time.Millisecond)
-				if !a.Holds("k") || ctx.Err() != nil || Lapsed(ctx) {
+				if !a.Owns("k") || ctx.Err() != nil || Lapsed(ctx) {
 					t.Error("it has stopped before 8 seconds")
 				}
 				after(time.Millisecond)
-				if _, _, ok := a.Hold(t.Context(), "k"); ok || a.Holds("k") || a.Members() != nil {
+				if _, _, ok := a.Hold(t.Context(), "k"); ok || a.Owns("k") || a.Members() != nil {
 					t.Error("it begins something new after 8 seconds")
 				}
 				if ctx.Err() != nil || Lapsed(ctx) {
@@ -225,7 +225,7 @@ func TestWithoutRenewal(t *testing.T) {
 				}
 				a.link.set(false, 0)
 				back := time.Now()
-				for !a.Holds("k") { // there was no other member before, and there is none now
+				for !a.Owns("k") { // there was no other member before, and there is none now
 					after(100 * time.Millisecond)
 				}
 				if waited := time.Since(back); waited > patience+time.Second {
@@ -282,7 +282,7 @@ func TestShortOutage(t *testing.T) {
 			after(6 * time.Second)
 			a.link.set(false, 0)
 			after(3 * time.Second)
-			if !a.Holds("k") || ctx.Err() != nil {
+			if !a.Owns("k") || ctx.Err() != nil {
 				t.Fatal("the authority is lost")
 			}
 		}
@@ -320,13 +320,13 @@ func TestStolenLease(t *testing.T) {
 				}
 				<-changed
 				for range 130 {
-					if a.Holds("k") {
+					if a.Owns("k") {
 						t.Fatal("it works again before the ring is settled")
 					}
 					after(100 * time.Millisecond)
 				}
 				after(2 * time.Second)
-				if !a.Holds("k") {
+				if !a.Owns("k") {
 					t.Error("it does not work again")
 				}
 				s.edit(t, "background-a", func(l *coordinationv1.Lease) {
@@ -353,7 +353,7 @@ func TestPause(t *testing.T) {
 		a.Pause(true)
 		<-ctx.Done()
 		<-changed
-		if !Lapsed(ctx) || a.Holds("k") {
+		if !Lapsed(ctx) || a.Owns("k") {
 			t.Error("the work goes on in a pause")
 		}
 		release()
@@ -376,7 +376,7 @@ func TestEditedLease(t *testing.T) {
 		for range 20 {
 			after(900 * time.Millisecond)
 			s.edit(t, "background-a", func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"seen": time.Now().String()} })
-			if !a.Holds("k") {
+			if !a.Owns("k") {
 				t.Fatal("the authority is lost")
 			}
 		}
@@ -392,7 +392,7 @@ func TestRestartInPlace(t *testing.T) {
 		first.link.set(true, 0)
 		begin := time.Now()
 		a := s.join(t, "a")
-		for !a.Holds("k") {
+		for !a.Owns("k") {
 			after(100 * time.Millisecond)
 		}
 		if waited := time.Since(begin); waited < Settle || waited > Settle+time.Second {
@@ -437,8 +437,8 @@ func TestLosingAKeyInFlight(t *testing.T) {
 		}
 		after(time.Second)
 		for _, x := range all {
-			if (x.ctx.Err() == nil) == b.Holds(x.key) {
-				t.Errorf("%s: in flight at a: %t, held by b: %t", x.key, x.ctx.Err() == nil, b.Holds(x.key))
+			if (x.ctx.Err() == nil) == b.Owns(x.key) {
+				t.Errorf("%s: in flight at a: %t, held by b: %t", x.key, x.ctx.Err() == nil, b.Owns(x.key))
 			}
 		}
 		if cancelled == 0 || cancelled == len(all) {

@@ -102,8 +102,8 @@ func (v *view) settled(now time.Time) bool {
 	return true
 }
 
-// holds reports whether work on the key may begin.
-func (v *view) holds(key string, now time.Time) bool {
+// owns reports whether work on the key may begin.
+func (v *view) owns(key string, now time.Time) bool {
 	if v.proof.IsZero() || now.Sub(v.proof) >= Start {
 		return false
 	}

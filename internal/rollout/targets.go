@@ -48,7 +48,7 @@ func (p *Plan) Evaluate(f Facts) {
 	requests, seen := p.allRequests()
 	// If no scan can evaluate the policy, only requests show its results.
 	some, advice := resources > 0, resources == 0 && seen && len(f.NotScanned) > 0
-	p.target(Target{Name: "resources in order", Want: "100%", Have: share(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
+	p.target(Target{Name: "resources in order", Want: "100%", Have: percentage(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
 	p.target(Target{Name: "resources that could not be evaluated", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)
 	worst, name := p.worstNamespace()
 	have := "-"
@@ -202,8 +202,8 @@ func shownNamespace(name string) string {
 	return "namespace " + name
 }
 
-// share returns a percentage, rounded down so that 100% means all.
-func share(part, of int) string {
+// percentage returns a percentage, rounded down so that 100% means all.
+func percentage(part, of int) string {
 	if of == 0 {
 		return "-"
 	}

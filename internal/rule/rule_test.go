@@ -47,8 +47,8 @@ func compileRule(t testing.TB, text []byte, diags *strings.Builder) *policy.Rule
 	t.Helper()
 	var authored kyvernov1.Rule
 	list := strict.Decode(golden.Decode[map[string]any](t, text), &authored)
-	r, more := rule.Compile(&authored, rule.Input{Path: "rules[0]"})
-	for _, d := range append(list, more...) {
+	r, moreDiags := rule.Compile(&authored, rule.Input{Path: "rules[0]"})
+	for _, d := range append(list, moreDiags...) {
 		if strings.HasSuffix(d.Path, ".keys.publicKeys") || strings.HasSuffix(d.Path, ".certificates.cert") || strings.HasSuffix(d.Path, ".certificates.certChain") ||
 			diags == nil && strings.HasSuffix(d.Path, ".keyless.roots") {
 			continue // the tests use letters as keys and certificates

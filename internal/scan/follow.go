@@ -47,7 +47,7 @@ func (l *loop) event(e watch.Event) {
 		delete(l.objects, uid)
 		return
 	}
-	if !l.holds(m.Namespace) {
+	if !l.owns(m.Namespace) {
 		return
 	}
 	switch o := l.objects[uid]; {
@@ -70,7 +70,7 @@ func (l *loop) again(uid string) {
 	}
 	o.revision = 0
 	o.asked++
-	if l.holds(o.namespace) {
+	if l.owns(o.namespace) {
 		l.s.changed.Add(l.key(o.namespace, o.name, uid))
 	}
 }

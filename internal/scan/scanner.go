@@ -271,9 +271,9 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 	if s.o.Share != nil {
 		mine = func(gk schema.GroupKind, namespace string) bool {
 			if namespace != "" {
-				return s.o.Share.Holds(namespace)
+				return s.o.Share.Owns(namespace)
 			}
-			return s.o.Share.Holds(resources[gk].key(""))
+			return s.o.Share.Owns(resources[gk].key(""))
 		}
 	}
 	return s.o.Sink.Prune(ctx, scanned, rulesOf(s.o.Catalog.Snapshot()), mine)

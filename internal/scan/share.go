@@ -5,8 +5,8 @@ import "context"
 // Share is the part of the work that this process does, if several share it (package ring). Keys are namespaces, and the kinds for
 // cluster-scoped objects.
 type Share interface {
-	// Holds reports whether work on the key may begin now.
-	Holds(key string) bool
+	// Owns reports whether work on the key may begin now.
+	Owns(key string) bool
 	// Hold begins work on the key; release ends it. ok is false if it may not begin; ctx is done if it must end early.
 	Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool)
 	// Changed returns a channel that is closed when the held keys may have changed.
@@ -21,9 +21,9 @@ func (r Resource) key(namespace string) string {
 	return "/" + r.GroupResource().String() // not a valid name of a namespace
 }
 
-// holds reports whether this process evaluates the kind's objects in the namespace.
-func (l *loop) holds(namespace string) bool {
-	return l.s.o.Share == nil || l.s.o.Share.Holds(l.set.Load().resource.key(namespace))
+// owns reports whether this process evaluates the kind's objects in the namespace.
+func (l *loop) owns(namespace string) bool {
+	return l.s.o.Share == nil || l.s.o.Share.Owns(l.set.Load().resource.key(namespace))
 }
 
 // hold begins work on the kind's objects in the namespace.

@@ -11,7 +11,7 @@ import (
 // oneShare is a share that this process has as a whole, or not at all.
 type oneShare struct{ held bool }
 
-func (s *oneShare) Holds(string) bool { return s.held }
+func (s *oneShare) Owns(string) bool { return s.held }
 func (s *oneShare) Hold(ctx context.Context, _ string) (context.Context, func(), bool) {
 	return ctx, func() {}, s.held
 }

@@ -11,6 +11,9 @@ import (
 // ParseExtended parses a schedule with five to seven fields: seconds before the five standard ones if there are seven, and a year after
 // them if there are six or seven. Beyond Parse, a day of the month may be L (the last one), LW (the last weekday) or 15W (the weekday
 // closest to the 15th), and a day of the week 5L (the last Friday) or 5#2 (the second Friday).
+//
+// github.com/hashicorp/cronexpr, the maintained library for this dialect, is not used: its Next writes to the parsed schedule, so that two
+// goroutines need a lock; the range 5-1 makes it panic; and it ignores fields after the seventh, which are mistakes of the author.
 func ParseExtended(text string) (*Schedule, error) {
 	text = strings.TrimSpace(text)
 	switch {

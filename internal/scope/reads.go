@@ -60,7 +60,7 @@ func (r *Reads) AddLoop(list *jmespath.Expr, body Reads, names ...string) {
 		r.addPaths(list)
 		elements := list.Flow(&r.fields).Elements()
 		for _, name := range names {
-			elements.Take(body.fields.Remove(name)) // outside the loop, the name has another meaning
+			elements.ReadFields(body.fields.Remove(name)) // outside the loop, the name has another meaning
 		}
 	}
 	r.AddReads(body)

@@ -28,7 +28,7 @@ func AuditFirstText(names map[string]bool) string {
 // parseAuditFirst parses the list. A wrong name is a mistake, because the policy that it means would not be the one that audits first.
 func parseAuditFirst(s *Settings, v string) error {
 	names := map[string]bool{}
-	var wrong partly
+	var invalid partly
 	for _, name := range list(v) {
 		parts := strings.Split(name, "/")
 		valid := (len(parts) == 2 || len(parts) == 3) && parts[0] != ""
@@ -36,14 +36,14 @@ func parseAuditFirst(s *Settings, v string) error {
 			valid = valid && len(validation.IsDNS1123Subdomain(part)) == 0
 		}
 		if !valid {
-			wrong = append(wrong, fmt.Sprintf("%q is not Kind/name or Kind/namespace/name", name))
+			invalid = append(invalid, fmt.Sprintf("%q is not Kind/name or Kind/namespace/name", name))
 			continue
 		}
 		names[name] = true
 	}
 	s.AuditFirst = names
-	if len(wrong) > 0 {
-		return wrong
+	if len(invalid) > 0 {
+		return invalid
 	}
 	return nil
 }

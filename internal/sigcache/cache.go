@@ -79,7 +79,7 @@ type answer struct {
 
 // Verify implements world.Signatures.
 func (c *Cache) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
-	a := c.ask(ctx, r, "verify", func(ctx context.Context, r world.SignatureRequest) (out answer) {
+	a := c.answerFor(ctx, r, "verify", func(ctx context.Context, r world.SignatureRequest) (out answer) {
 		out.digest, out.err = c.next.Verify(ctx, r)
 		return out
 	})
@@ -88,7 +88,7 @@ func (c *Cache) Verify(ctx context.Context, r world.SignatureRequest) (string, e
 
 // Statements implements world.Signatures. The statements are shared: do not change them.
 func (c *Cache) Statements(ctx context.Context, r world.SignatureRequest) (string, []world.Statement, error) {
-	a := c.ask(ctx, r, "statements", func(ctx context.Context, r world.SignatureRequest) (out answer) {
+	a := c.answerFor(ctx, r, "statements", func(ctx context.Context, r world.SignatureRequest) (out answer) {
 		out.digest, out.statements, out.err = c.next.Statements(ctx, r)
 		return out
 	})
@@ -102,8 +102,8 @@ func (c *Cache) Blob(ctx context.Context, r world.BlobRequest) (string, error) {
 
 type verifier func(context.Context, world.SignatureRequest) answer
 
-// ask returns the remembered answer, or asks the verifier.
-func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string, verify verifier) *answer {
+// answerFor returns the remembered answer, or asks the verifier.
+func (c *Cache) answerFor(ctx context.Context, r world.SignatureRequest, method string, verify verifier) *answer {
 	remembered := r.Remembered
 	r.Remembered = nil
 	k, ok := keyOf(r, method)

@@ -70,63 +70,63 @@ func TestSignatures(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		layers func(*place) []layer
+		layers func(*testRegistry) []layer
 		demand func(*world.Attestor)
 		want   string
 	}{
-		{"none", func(*place) []layer { return nil }, nil, "no signatures found"},
-		{"wrong key", func(p *place) []layer { return []layer{signed(other, crypto.SHA256, p.claim(nil))} }, nil,
+		{"none", func(*testRegistry) []layer { return nil }, nil, "no signatures found"},
+		{"wrong key", func(p *testRegistry) []layer { return []layer{signed(other, crypto.SHA256, p.claim(nil))} }, nil,
 			"no matching signatures: invalid signature when validating ASN.1 encoded signature"},
-		{"two wrong keys", func(p *place) []layer {
+		{"two wrong keys", func(p *testRegistry) []layer {
 			return []layer{signed(other, crypto.SHA256, p.claim(nil)), signed(newKey(elliptic.P256()), crypto.SHA256, p.claim(nil))}
 		}, nil, "no matching signatures: invalid signature when validating ASN.1 encoded signature\n invalid signature when validating ASN.1 encoded signature"},
-		{"the second of two", func(p *place) []layer {
+		{"the second of two", func(p *testRegistry) []layer {
 			return []layer{signed(other, crypto.SHA256, p.claim(nil)), signed(key, crypto.SHA256, p.claim(map[string]any{"a": "b"}))}
 		}, nil, ""},
-		{"a flipped bit of the signature", func(p *place) []layer { return []layer{broken(signed(key, crypto.SHA256, p.claim(nil)))} }, nil, "no matching signatures: invalid signature"},
-		{"a signature that is no base64", func(p *place) []layer {
+		{"a flipped bit of the signature", func(p *testRegistry) []layer { return []layer{broken(signed(key, crypto.SHA256, p.claim(nil)))} }, nil, "no matching signatures: invalid signature"},
+		{"a signature that is no base64", func(p *testRegistry) []layer {
 			l := signed(key, crypto.SHA256, p.claim(nil))
 			l.annotations["dev.cosignproject.cosign/signature"] = "%"
 			return []layer{l}
 		}, nil, "no matching signatures: illegal base64"},
-		{"another payload", func(p *place) []layer {
+		{"another payload", func(p *testRegistry) []layer {
 			l := signed(key, crypto.SHA256, p.claim(nil))
 			l.blob = p.claim(map[string]any{"a": "b"})
 			return []layer{l}
 		}, nil, "no matching signatures: invalid signature"},
-		{"another digest", func(p *place) []layer {
+		{"another digest", func(p *testRegistry) []layer {
 			return []layer{signed(key, crypto.SHA256, claim(p.repository.Name(), "sha256:"+strings.Repeat("0", 64), nil))}
 		}, nil, "no matching signatures: invalid or missing digest in claim: sha256:000"},
-		{"no digest", func(*place) []layer { return []layer{signed(key, crypto.SHA256, []byte(`{"critical":{}}`))} }, nil, "invalid or missing digest in claim: "},
-		{"no JSON", func(*place) []layer { return []layer{signed(key, crypto.SHA256, []byte(`x`))} }, nil, "the payload cannot be read"},
-		{"another repository", func(p *place) []layer {
+		{"no digest", func(*testRegistry) []layer { return []layer{signed(key, crypto.SHA256, []byte(`{"critical":{}}`))} }, nil, "invalid or missing digest in claim: "},
+		{"no JSON", func(*testRegistry) []layer { return []layer{signed(key, crypto.SHA256, []byte(`x`))} }, nil, "the payload cannot be read"},
+		{"another repository", func(p *testRegistry) []layer {
 			return []layer{signed(key, crypto.SHA256, claim("ghcr.io/elsewhere/app", p.digest.String(), nil))}
 		}, nil, ""},
-		{"a payload that is too long", func(p *place) []layer {
+		{"a payload that is too long", func(p *testRegistry) []layer {
 			return []layer{signed(key, crypto.SHA256, p.claim(map[string]any{"a": strings.Repeat("x", 1<<20)}))}
 		}, nil, "layer size 1048"},
-		{"51 signatures", func(p *place) []layer {
+		{"51 signatures", func(p *testRegistry) []layer {
 			return slices.Repeat([]layer{signed(key, crypto.SHA256, p.claim(nil))}, 51)
 		}, nil, "the image has 51 signatures, but at most 50 are read"},
-		{"annotations", func(p *place) []layer {
+		{"annotations", func(p *testRegistry) []layer {
 			return []layer{signed(key, crypto.SHA256, p.claim(map[string]any{"env": "prod", "x": "y"}))}
 		},
 			func(a *world.Attestor) { a.Annotations = map[string]string{"env": "prod"} }, ""},
-		{"annotations are no wildcards", func(p *place) []layer {
+		{"annotations are no wildcards", func(p *testRegistry) []layer {
 			return []layer{signed(key, crypto.SHA256, p.claim(map[string]any{"env": "prod"}))}
 		},
 			func(a *world.Attestor) { a.Annotations = map[string]string{"env": "*"} }, "no signature matched the required annotations"},
-		{"missing annotations", func(p *place) []layer { return []layer{signed(key, crypto.SHA256, p.claim(nil))} },
+		{"missing annotations", func(p *testRegistry) []layer { return []layer{signed(key, crypto.SHA256, p.claim(nil))} },
 			func(a *world.Attestor) { a.Annotations = map[string]string{"env": "prod"} }, "no signature matched the required annotations"},
-		{"annotations of another signer", func(p *place) []layer {
+		{"annotations of another signer", func(p *testRegistry) []layer {
 			return []layer{signed(key, crypto.SHA256, p.claim(nil)), signed(other, crypto.SHA256, p.claim(map[string]any{"env": "prod"}))}
 		}, func(a *world.Attestor) { a.Annotations = map[string]string{"env": "prod"} }, "no signature matched the required annotations"},
-		{"annotations of two signatures", func(p *place) []layer {
+		{"annotations of two signatures", func(p *testRegistry) []layer {
 			return []layer{signed(key, crypto.SHA256, p.claim(map[string]any{"a": "1"})), signed(key, crypto.SHA256, p.claim(map[string]any{"b": "2"}))}
 		}, func(a *world.Attestor) { a.Annotations = map[string]string{"a": "1", "b": "2"} }, "no signature matched the required annotations"},
-		{"no log entry, and a log that is out of reach", func(p *place) []layer { return []layer{signed(key, crypto.SHA256, p.claim(nil))} },
+		{"no log entry, and a log that is out of reach", func(p *testRegistry) []layer { return []layer{signed(key, crypto.SHA256, p.claim(nil))} },
 			func(a *world.Attestor) { a.Rekor.Ignore = false }, "!failed to get trusted material: the trust is out of reach"},
-		{"a wrong key needs no log", func(p *place) []layer { return []layer{signed(other, crypto.SHA256, p.claim(nil))} },
+		{"a wrong key needs no log", func(p *testRegistry) []layer { return []layer{signed(other, crypto.SHA256, p.claim(nil))} },
 			func(a *world.Attestor) { a.Rekor.Ignore = false }, "no matching signatures: invalid signature"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -339,13 +339,13 @@ func TestRequests(t *testing.T) {
 	key := newKey(elliptic.P256())
 	tag := func(r *world.SignatureRequest) { r.Image = strings.Split(r.Image, "@")[0] + ":v1" }
 	bundles := func(r *world.SignatureRequest) { r.Format = sigverify.Bundle }
-	sig := func(p *place) { p.attach(".sig", signed(key, crypto.SHA256, p.claim(nil))) }
-	bundle := func(p *place) {
+	sig := func(p *testRegistry) { p.attach(".sig", signed(key, crypto.SHA256, p.claim(nil))) }
+	bundle := func(p *testRegistry) {
 		p.refer(kindBundle, bundleNotes("https://sigstore.dev/cosign/sign/v1"), keyBundle(key, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil)))
 	}
 	for _, c := range []struct {
 		name   string
-		write  func(*place)
+		write  func(*testRegistry)
 		change []func(*world.SignatureRequest)
 		want   int // if the habits of the repository are known
 		first  int // otherwise
@@ -355,7 +355,7 @@ func TestRequests(t *testing.T) {
 		{"a bundle, by digest", bundle, []func(*world.SignatureRequest){bundles}, 3, 3},
 		{"a bundle, by tag", bundle, []func(*world.SignatureRequest){bundles, tag}, 4, 4},
 		{"a bundle for a policy of type Cosign, by tag", bundle, []func(*world.SignatureRequest){tag}, 4, 5},
-		{"unsigned, by digest", func(*place) {}, nil, 2, 2},
+		{"unsigned, by digest", func(*testRegistry) {}, nil, 2, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)
@@ -429,33 +429,35 @@ func TestStatements(t *testing.T) {
 	const kind = "https://example.com/scan/v1"
 	for _, c := range []struct {
 		name  string
-		write func(*place)
+		write func(*testRegistry)
 		want  string // the predicates, or an error
 	}{
-		{"none", func(*place) {}, "no matching attestations: "},
-		{"one", func(p *place) { p.attach(".att", p.attested(key, kind, map[string]any{"n": 1})) }, "1"},
-		{"two signers of one type", func(p *place) {
+		{"none", func(*testRegistry) {}, "no matching attestations: "},
+		{"one", func(p *testRegistry) { p.attach(".att", p.attested(key, kind, map[string]any{"n": 1})) }, "1"},
+		{"two signers of one type", func(p *testRegistry) {
 			p.attach(".att", p.attested(other, kind, map[string]any{"n": 1}), p.attested(key, kind, map[string]any{"n": 2}))
 		}, "2"},
-		{"two statements", func(p *place) {
+		{"two statements", func(p *testRegistry) {
 			p.attach(".att", p.attested(key, kind, map[string]any{"n": 1}), p.attested(key, kind, map[string]any{"n": 2}), p.attested(key, "https://example.com/other", map[string]any{"n": 3}))
 		}, "1 2"},
-		{"of another signer", func(p *place) { p.attach(".att", p.attested(other, kind, map[string]any{"n": 1})) },
+		{"of another signer", func(p *testRegistry) { p.attach(".att", p.attested(other, kind, map[string]any{"n": 1})) },
 			"no matching attestations: invalid signature when validating ASN.1 encoded signature"},
-		{"of another type", func(p *place) { p.attach(".att", p.attested(key, "https://example.com/other", map[string]any{"n": 1})) }, ""},
-		{"about another digest", func(p *place) {
+		{"of another type", func(p *testRegistry) {
+			p.attach(".att", p.attested(key, "https://example.com/other", map[string]any{"n": 1}))
+		}, ""},
+		{"about another digest", func(p *testRegistry) {
 			image := p.digest
 			image.Hex = strings.Repeat("0", 64)
 			p.attach(".att", layer{envelope(key, statement(image, kind, map[string]any{"n": 1}, nil)), kindEnvelope, nil})
 		}, "no matching attestations: no subject of the statement has the digest"},
-		{"in a bundle", func(p *place) {
+		{"in a bundle", func(p *testRegistry) {
 			p.refer(kindBundle, bundleNotes(kind), keyBundle(key, statement(p.digest, kind, map[string]any{"n": 1}, nil)))
 		}, "1"},
-		{"in both", func(p *place) {
+		{"in both", func(p *testRegistry) {
 			p.attach(".att", p.attested(key, kind, map[string]any{"n": 1}))
 			p.refer(kindBundle, bundleNotes(kind), keyBundle(key, statement(p.digest, kind, map[string]any{"n": 2}, nil)))
 		}, "1 2"},
-		{"an envelope that is none", func(p *place) { p.attach(".att", layer{[]byte("x"), kindEnvelope, nil}) }, "no matching attestations: the envelope cannot be read"},
+		{"an envelope that is none", func(p *testRegistry) { p.attach(".att", layer{[]byte("x"), kindEnvelope, nil}) }, "no matching attestations: the envelope cannot be read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)
@@ -500,37 +502,37 @@ func TestBundles(t *testing.T) {
 	const sign = "https://sigstore.dev/cosign/sign/v1"
 	for _, c := range []struct {
 		name   string
-		write  func(*place)
+		write  func(*testRegistry)
 		demand func(*world.Attestor)
 		want   string
 	}{
-		{"none", func(*place) {}, nil, "sigstore bundle verification failed: no matching signatures found"},
-		{"one", func(p *place) {
+		{"none", func(*testRegistry) {}, nil, "sigstore bundle verification failed: no matching signatures found"},
+		{"one", func(p *testRegistry) {
 			p.refer(kindBundle, bundleNotes(sign), keyBundle(key, statement(p.digest, sign, nil, nil)))
 		}, nil, ""},
-		{"any type of statement counts", func(p *place) {
+		{"any type of statement counts", func(p *testRegistry) {
 			p.refer(kindBundle, nil, keyBundle(key, statement(p.digest, "https://slsa.dev/provenance/v1", nil, nil)))
 		}, nil, ""},
-		{"of another signer", func(p *place) { p.refer(kindBundle, nil, keyBundle(other, statement(p.digest, sign, nil, nil))) }, nil,
+		{"of another signer", func(p *testRegistry) { p.refer(kindBundle, nil, keyBundle(other, statement(p.digest, sign, nil, nil))) }, nil,
 			"sigstore bundle verification failed: no matching signatures found: invalid signature"},
-		{"annotations", func(p *place) {
+		{"annotations", func(p *testRegistry) {
 			p.refer(kindBundle, nil, keyBundle(key, statement(p.digest, sign, nil, map[string]any{"env": "prod"})))
 		},
 			func(a *world.Attestor) { a.Annotations = map[string]string{"env": "prod"} }, ""},
-		{"other annotations", func(p *place) {
+		{"other annotations", func(p *testRegistry) {
 			p.refer(kindBundle, nil, keyBundle(key, statement(p.digest, sign, nil, map[string]any{"env": "test"})))
 		},
 			func(a *world.Attestor) { a.Annotations = map[string]string{"env": "prod"} }, "no signature matched the required annotations"},
-		{"60 unrelated referrers", func(p *place) {
+		{"60 unrelated referrers", func(p *testRegistry) {
 			for n := range 60 {
 				p.refer("application/vnd.example.sbom", map[string]string{"n": strconv.Itoa(n)}, layer{[]byte("{}"), "application/json", nil})
 			}
 			p.refer(kindBundle, nil, keyBundle(key, statement(p.digest, sign, nil, nil)))
 		}, nil, ""},
-		{"no log entry", func(p *place) { p.refer(kindBundle, nil, keyBundle(key, statement(p.digest, sign, nil, nil))) },
+		{"no log entry", func(p *testRegistry) { p.refer(kindBundle, nil, keyBundle(key, statement(p.digest, sign, nil, nil))) },
 			func(a *world.Attestor) { a.Rekor.Ignore, a.Rekor.PublicKey = false, publicPEM(other) }, "not enough verified log entries from transparency log: 0 < 1"},
-		{"no JSON", func(p *place) { p.refer(kindBundle, nil, layer{[]byte("x"), kindBundle, nil}) }, nil, "the bundle cannot be read"},
-		{"no layer", func(p *place) { p.refer(kindBundle, nil) }, nil, "the bundle has no layer"},
+		{"no JSON", func(p *testRegistry) { p.refer(kindBundle, nil, layer{[]byte("x"), kindBundle, nil}) }, nil, "the bundle cannot be read"},
+		{"no layer", func(p *testRegistry) { p.refer(kindBundle, nil) }, nil, "the bundle has no layer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)

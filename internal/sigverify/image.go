@@ -41,8 +41,8 @@ type image struct {
 	bytes     atomic.Int64
 }
 
-// place is where the signatures of an image are searched, and with which credentials.
-type place struct {
+// signatureSource is where the signatures of an image are searched, and with which credentials.
+type signatureSource struct {
 	Registry           world.ImageRequest
 	Repository, Prefix string
 }
@@ -53,7 +53,7 @@ func (v *Verifier) open(ctx context.Context, r world.SignatureRequest) (*image, 
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse image reference: %s: %w", r.Image, err)
 	}
-	at := place{r.Registry, r.Repository, r.TagPrefix}
+	at := signatureSource{r.Registry, r.Repository, r.TagPrefix}
 	at.Registry.Reference, at.Registry.Platform = reference.Context().Name(), ""
 	text, err := json.Marshal(at)
 	if err != nil {

@@ -105,33 +105,33 @@ func TestLogsAndTimes(t *testing.T) {
 	whileValid := time.Now().Add(-25 * time.Minute)
 	for _, c := range []struct {
 		name   string
-		write  func(*place)
+		write  func(*testRegistry)
 		demand func(*world.Attestor)
 		want   string
 	}{
-		{"expired now, valid when it was logged", func(p *place) { p.attach(".sig", s.signedBy(s.person(past), p.claim(nil), whileValid)) }, nil, ""},
-		{"valid now, not when it was logged", func(p *place) { p.attach(".sig", s.signedBy(s.person(), p.claim(nil), whileValid)) }, nil,
+		{"expired now, valid when it was logged", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(past), p.claim(nil), whileValid)) }, nil, ""},
+		{"valid now, not when it was logged", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(), p.claim(nil), whileValid)) }, nil,
 			"checking expiry on certificate with bundle: certificate was issued after observed time"},
-		{"expired when it was logged", func(p *place) { p.attach(".sig", s.signedBy(s.person(past), p.claim(nil), time.Now())) }, nil,
+		{"expired when it was logged", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(past), p.claim(nil), time.Now())) }, nil,
 			"checking expiry on certificate with bundle: certificate expired before observed time: "},
-		{"expired, and no log is required", func(p *place) { p.attach(".sig", s.signedBy(s.person(past), p.claim(nil), time.Time{})) },
+		{"expired, and no log is required", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(past), p.claim(nil), time.Time{})) },
 			func(a *world.Attestor) { a.Rekor.Ignore = true }, "expected a signed timestamp to verify an expired certificate"},
-		{"valid, and no log is required", func(p *place) { p.attach(".sig", s.signedBy(s.person(), p.claim(nil), time.Time{})) },
+		{"valid, and no log is required", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(), p.claim(nil), time.Time{})) },
 			func(a *world.Attestor) { a.Rekor.Ignore = true }, ""},
-		{"the entry of another signature", func(p *place) {
+		{"the entry of another signature", func(p *testRegistry) {
 			signer := s.person()
 			l, other := s.signedBy(signer, p.claim(nil), time.Now()), s.signedBy(signer, p.claim(nil), time.Now())
 			l.annotations["dev.sigstore.cosign/bundle"] = other.annotations["dev.sigstore.cosign/bundle"]
 			p.attach(".sig", l)
 		}, nil, "transparency log signature does not match"},
-		{"the entry of another signer", func(p *place) {
+		{"the entry of another signer", func(p *testRegistry) {
 			signer := s.person()
 			l := s.signedBy(signer, p.claim(nil), time.Now())
 			sig := sign(signer.key, crypto.SHA256, p.claim(nil))
-			l.annotations["dev.sigstore.cosign/bundle"] = s.log(hashed(p.claim(nil), sig, certPEM(s.person().cert)), time.Now()).note()
+			l.annotations["dev.sigstore.cosign/bundle"] = s.log(hashed(p.claim(nil), sig, certPEM(s.person().cert)), time.Now()).cosignBundle()
 			p.attach(".sig", l)
 		}, nil, "the log entry cannot be read"},
-		{"the entry of a foreign log", func(p *place) {
+		{"the entry of a foreign log", func(p *testRegistry) {
 			signer := s.person()
 			p.attach(".sig", func() layer {
 				l := foreign.signedBy(signer, p.claim(nil), time.Now())
@@ -139,53 +139,53 @@ func TestLogsAndTimes(t *testing.T) {
 				return l
 			}())
 		}, nil, "not enough verified log entries from transparency log: 0 < 1"},
-		{"an entry that its log did not sign", func(p *place) {
+		{"an entry that its log did not sign", func(p *testRegistry) {
 			l := s.signedBy(s.person(), p.claim(nil), time.Now())
 			l.annotations["dev.sigstore.cosign/bundle"] = strings.Replace(l.annotations["dev.sigstore.cosign/bundle"], `"logIndex":`, `"logIndex":7`, 1)
 			p.attach(".sig", l)
 		}, nil, "not enough verified log entries from transparency log: 0 < 1"},
-		{"an entry that is garbage", func(p *place) {
+		{"an entry that is garbage", func(p *testRegistry) {
 			l := s.signedBy(s.person(), p.claim(nil), time.Now())
 			l.annotations["dev.sigstore.cosign/bundle"] = "{"
 			p.attach(".sig", l)
 		}, nil, "the log entry cannot be read"},
-		{"a foreign authority", func(p *place) {
+		{"a foreign authority", func(p *testRegistry) {
 			p.attach(".sig", func() layer {
 				signer := foreign.person()
 				return s.signedBy(signer, p.claim(nil), time.Now())
 			}())
 		}, nil, "failed to verify leaf certificate"},
-		{"the roots of the policy", func(p *place) { p.attach(".sig", s.signedBy(foreign.person(), p.claim(nil), time.Now())) },
+		{"the roots of the policy", func(p *testRegistry) { p.attach(".sig", s.signedBy(foreign.person(), p.claim(nil), time.Now())) },
 			func(a *world.Attestor) { a.Keyless.Roots = certPEM(foreign.root); a.CTLog.Ignore = true }, ""},
-		{"the roots and the keys of the policy", func(p *place) { p.attach(".sig", foreign.signedBy(foreign.person(), p.claim(nil), time.Now())) },
+		{"the roots and the keys of the policy", func(p *testRegistry) { p.attach(".sig", foreign.signedBy(foreign.person(), p.claim(nil), time.Now())) },
 			func(a *world.Attestor) {
 				a.Keyless.Roots, a.CTLog.PublicKey, a.Rekor.PublicKey = certPEM(foreign.root), publicPEM(foreign.ctKey), foreign.rekorPEM()
 			}, ""},
-		{"no certificate timestamp", func(p *place) { p.attach(".sig", s.signedBy(s.person(unlogged), p.claim(nil), time.Now())) },
+		{"no certificate timestamp", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(unlogged), p.claim(nil), time.Now())) },
 			func(a *world.Attestor) { a.Keyless.Subject = "*" }, "certificate does not include required embedded SCT"},
-		{"no certificate timestamp is required", func(p *place) { p.attach(".sig", s.signedBy(s.person(unlogged), p.claim(nil), time.Now())) },
+		{"no certificate timestamp is required", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(unlogged), p.claim(nil), time.Now())) },
 			func(a *world.Attestor) { a.Keyless.Subject = "*"; a.CTLog.Ignore = true }, ""},
-		{"a certificate timestamp of another log", func(p *place) { p.attach(".sig", s.signedBy(s.person(), p.claim(nil), time.Now())) },
+		{"a certificate timestamp of another log", func(p *testRegistry) { p.attach(".sig", s.signedBy(s.person(), p.claim(nil), time.Now())) },
 			func(a *world.Attestor) { a.CTLog.PublicKey = publicPEM(foreign.ctKey) }, "certificate does not include required embedded SCT"},
-		{"no certificate", func(p *place) { p.attach(".sig", signed(newKey(elliptic.P256()), crypto.SHA256, p.claim(nil))) }, nil, "no certificate found on signature"},
-		{"a bundle", func(p *place) {
+		{"no certificate", func(p *testRegistry) { p.attach(".sig", signed(newKey(elliptic.P256()), crypto.SHA256, p.claim(nil))) }, nil, "no certificate found on signature"},
+		{"a bundle", func(p *testRegistry) {
 			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now()))
 		}, nil, ""},
-		{"a bundle without certificate timestamp", func(p *place) {
+		{"a bundle without certificate timestamp", func(p *testRegistry) {
 			p.refer(kindBundle, nil, s.bundleBy(s.person(unlogged), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now()))
 		}, func(a *world.Attestor) { a.Keyless.Subject = "*" }, "certificate does not include required embedded SCT"},
-		{"a bundle with a timestamp and no log", func(p *place) {
+		{"a bundle with a timestamp and no log", func(p *testRegistry) {
 			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Time{}, s.stamped))
 		}, func(a *world.Attestor) { a.Rekor.Ignore = true }, ""},
-		{"a bundle with nothing that proves a time", func(p *place) {
+		{"a bundle with nothing that proves a time", func(p *testRegistry) {
 			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Time{}))
 		}, func(a *world.Attestor) { a.Rekor.Ignore = true }, "no valid observer timestamps found"},
-		{"a bundle about another digest", func(p *place) {
+		{"a bundle about another digest", func(p *testRegistry) {
 			digest := p.digest
 			digest.Hex = strings.Repeat("0", 64)
 			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now()))
 		}, nil, "no subject of the statement has the digest"},
-		{"a bundle with two signatures", func(p *place) {
+		{"a bundle with two signatures", func(p *testRegistry) {
 			p.refer(kindBundle, nil, s.bundleBy(s.person(), statement(p.digest, "https://sigstore.dev/cosign/sign/v1", nil, nil), time.Now(), func(b object) {
 				e := b["dsseEnvelope"].(object)
 				e["signatures"] = append(e["signatures"].([]any), e["signatures"].([]any)...)
@@ -253,11 +253,11 @@ func TestCertificates(t *testing.T) {
 // TestKeyedLogEntries verifies the log entries of signatures by keys.
 func TestKeyedLogEntries(t *testing.T) {
 	s, key := newServices(t), newKey(elliptic.P256())
-	logged := func(p *place, verifier string) layer {
+	logged := func(p *testRegistry, verifier string) layer {
 		l := signed(key, crypto.SHA256, p.claim(nil))
 		var sig []byte
 		_ = json.Unmarshal([]byte(`"`+l.annotations["dev.cosignproject.cosign/signature"]+`"`), &sig)
-		l.annotations["dev.sigstore.cosign/bundle"] = s.log(hashed(p.claim(nil), sig, verifier), time.Now()).note()
+		l.annotations["dev.sigstore.cosign/bundle"] = s.log(hashed(p.claim(nil), sig, verifier), time.Now()).cosignBundle()
 		return l
 	}
 	a := &world.Attestor{Key: &world.KeyAttestor{PublicKey: publicPEM(key)}}
@@ -304,7 +304,7 @@ func TestAttestationEntries(t *testing.T) {
 			p.trust = s
 			l := p.attested(signer.key, kind, map[string]any{"n": 1})
 			l.annotations["dev.sigstore.cosign/certificate"] = certPEM(signer.cert)
-			l.annotations["dev.sigstore.cosign/bundle"] = c.log.log(c.body(l.blob, certPEM(signer.cert)), time.Now()).note()
+			l.annotations["dev.sigstore.cosign/bundle"] = c.log.log(c.body(l.blob, certPEM(signer.cert)), time.Now()).cosignBundle()
 			p.attach(".att", l)
 			found, err := p.statements(byName("https://issuer.example", workflow), kind)
 			wants(t, err, c.want)
@@ -343,18 +343,22 @@ func TestTimestamps(t *testing.T) {
 	leaf := s.person().cert
 	for _, c := range []struct {
 		name  string
-		layer func(p *place) layer
+		layer func(p *testRegistry) layer
 		chain string
 		want  string
 	}{
-		{"good", func(p *place) layer { return stamp(s.signedBy(s.person(), p.claim(nil), time.Time{}), s, nil) }, chain(s), ""},
-		{"none", func(p *place) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) }, chain(s), "expected a signed timestamp"},
-		{"of another authority", func(p *place) layer { return stamp(s.signedBy(s.person(), p.claim(nil), time.Time{}), foreign, nil) }, chain(s), "unable to verify RFC3161 timestamp bundle: "},
-		{"over other bytes", func(p *place) layer { return stamp(s.signedBy(s.person(), p.claim(nil), time.Time{}), s, []byte("x")) }, chain(s), "unable to verify RFC3161 timestamp bundle: "},
-		{"two leaves", func(p *place) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) }, chain(s) + certPEM(leaf), "!certificate chain must contain at most one TSA certificate"},
-		{"13 certificates", func(p *place) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) }, strings.Repeat(certPEM(leaf), 13),
+		{"good", func(p *testRegistry) layer { return stamp(s.signedBy(s.person(), p.claim(nil), time.Time{}), s, nil) }, chain(s), ""},
+		{"none", func(p *testRegistry) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) }, chain(s), "expected a signed timestamp"},
+		{"of another authority", func(p *testRegistry) layer {
+			return stamp(s.signedBy(s.person(), p.claim(nil), time.Time{}), foreign, nil)
+		}, chain(s), "unable to verify RFC3161 timestamp bundle: "},
+		{"over other bytes", func(p *testRegistry) layer {
+			return stamp(s.signedBy(s.person(), p.claim(nil), time.Time{}), s, []byte("x"))
+		}, chain(s), "unable to verify RFC3161 timestamp bundle: "},
+		{"two leaves", func(p *testRegistry) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) }, chain(s) + certPEM(leaf), "!certificate chain must contain at most one TSA certificate"},
+		{"13 certificates", func(p *testRegistry) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) }, strings.Repeat(certPEM(leaf), 13),
 			"!TSA certificate chain contains too many certificates (13), maximum allowed is 12"},
-		{"11 between", func(p *place) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) },
+		{"11 between", func(p *testRegistry) layer { return s.signedBy(s.person(), p.claim(nil), time.Time{}) },
 			strings.Repeat(certPEM(s.TimestampingAuthorities()[0].(*root.SigstoreTimestampingAuthority).Intermediates[0]), 11), "!too many intermediate certificates (11), maximum allowed is 10"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -432,7 +436,7 @@ func BenchmarkBundle(b *testing.B) {
 	benchmark(b, p, byName("https://issuer.example", workflow))
 }
 
-func benchmark(b *testing.B, p *place, a *world.Attestor) {
+func benchmark(b *testing.B, p *testRegistry, a *world.Attestor) {
 	if err := p.verify(a); err != nil {
 		b.Fatal(err)
 	}

@@ -89,14 +89,14 @@ func (s notarySigner) sign(t testing.TB, mediaType string, d v1.Descriptor) laye
 }
 
 // described returns the descriptor of the image, which is what is signed.
-func (p *place) described() v1.Descriptor {
+func (p *testRegistry) described() v1.Descriptor {
 	kind, _ := p.image.MediaType()
 	text, _ := p.image.RawManifest()
 	return v1.Descriptor{MediaType: kind, Digest: p.digest, Size: int64(len(text))}
 }
 
 // attachTo writes an artefact that refers to another one, and returns its descriptor.
-func (p *place) attachTo(repository name.Repository, subject v1.Descriptor, kind string, layers ...layer) v1.Descriptor {
+func (p *testRegistry) attachTo(repository name.Repository, subject v1.Descriptor, kind string, layers ...layer) v1.Descriptor {
 	p.t.Helper()
 	image := mutate.ConfigMediaType(p.artifact(layers...), types.MediaType(kind))
 	image = mutate.Subject(image, subject).(v1.Image)
@@ -110,7 +110,7 @@ func (p *place) attachTo(repository name.Repository, subject v1.Descriptor, kind
 	return v1.Descriptor{MediaType: mediaType, Digest: digest, Size: int64(len(text))}
 }
 
-func (p *place) withNotary(o notary.Options) {
+func (p *testRegistry) withNotary(o notary.Options) {
 	p.t.Helper()
 	v, err := notary.New(o)
 	if err != nil {
@@ -125,37 +125,39 @@ func TestNotarySignatures(t *testing.T) {
 	ours, others := newNotarySigner(t), newNotarySigner(t)
 	other := v1.Descriptor{MediaType: types.OCIManifestSchema1, Size: 1, Digest: v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("ab", 32)}}
 	for label, c := range map[string]struct {
-		signatures func(p *place)
+		signatures func(p *testRegistry)
 		want       string
 	}{
-		"none": {func(*place) {}, `no signature is associated with "⟨image⟩", make sure the artifact was signed successfully`},
-		"JWS": {func(p *place) {
+		"none": {func(*testRegistry) {}, `no signature is associated with "⟨image⟩", make sure the artifact was signed successfully`},
+		"JWS": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindJWS, p.described()))
 		}, ""},
-		"COSE": {func(p *place) {
+		"COSE": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindCOSE, p.described()))
 		}, ""},
-		"of others": {func(p *place) {
+		"of others": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindNotary, others.sign(t, kindJWS, p.described()))
 		}, "failed to verify ⟨image⟩: signature verification failed\nfailed to verify signature with digest sha256:"},
-		"the second": {func(p *place) {
+		"the second": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindNotary, others.sign(t, kindJWS, p.described()))
 			p.attachTo(p.repository, p.described(), kindNotary, layer{blob: []byte("garbage"), kind: kindCOSE})
 			p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindCOSE, p.described()))
 		}, ""},
-		"of another image": {func(p *place) { p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindJWS, other)) }, "content descriptor mismatch"},
-		"two layers": {func(p *place) {
+		"of another image": {func(p *testRegistry) {
+			p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindJWS, other))
+		}, "content descriptor mismatch"},
+		"two layers": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindJWS, p.described()), layer{blob: []byte("x"), kind: kindJWS})
 		}, "multiple layers in signature not supported"},
-		"too long": {func(p *place) {
+		"too long": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindNotary, layer{blob: make([]byte, 1<<20+1), kind: kindJWS})
 		}, "payload size 1048577 exceeds 1048576 for digest sha256:"},
-		"the eleventh": {func(p *place) {
+		"the eleventh": {func(p *testRegistry) {
 			for range 11 {
 				p.attachTo(p.repository, p.described(), kindNotary, others.sign(t, kindJWS, p.described()))
 			}
 		}, "The configured limit of 10 signatures to verify per artifact exceeded"},
-		"among unrelated referrers": {func(p *place) {
+		"among unrelated referrers": {func(p *testRegistry) {
 			for n := range 60 {
 				p.attachTo(p.repository, p.described(), fmt.Sprintf("team/unrelated-%d", n), layer{blob: []byte("{}"), kind: "application/json"})
 			}
@@ -261,44 +263,44 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestNotaryStatements(t *testing.T) {
 	ours, others := newNotarySigner(t), newNotarySigner(t)
 	document := func(text string) layer { return layer{blob: []byte(text), kind: "application/json"} }
-	signed := func(p *place, by notarySigner, layers ...layer) {
+	signed := func(p *testRegistry, by notarySigner, layers ...layer) {
 		d := p.attachTo(p.repository, p.described(), kindSBOM, layers...)
 		p.attachTo(p.repository, d, kindNotary, by.sign(t, kindJWS, d))
 	}
 	for label, c := range map[string]struct {
-		attach func(p *place)
+		attach func(p *testRegistry)
 		want   string
 		names  string
 	}{
-		"none":     {func(*place) {}, "no matching attestations found for image ⟨image⟩ with type sbom/cyclone-dx", ""},
-		"signed":   {func(p *place) { signed(p, ours, document(`{"name":"a"}`)) }, "", "a"},
-		"unsigned": {func(p *place) { p.attachTo(p.repository, p.described(), kindSBOM, document(`{"name":"a"}`)) }, "no signature is associated with", ""},
-		"unsigned, then signed": {func(p *place) {
+		"none":     {func(*testRegistry) {}, "no matching attestations found for image ⟨image⟩ with type sbom/cyclone-dx", ""},
+		"signed":   {func(p *testRegistry) { signed(p, ours, document(`{"name":"a"}`)) }, "", "a"},
+		"unsigned": {func(p *testRegistry) { p.attachTo(p.repository, p.described(), kindSBOM, document(`{"name":"a"}`)) }, "no signature is associated with", ""},
+		"unsigned, then signed": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindSBOM, document(`{"name":"a"}`))
 			signed(p, ours, document(`{"name":"b"}`))
 		}, "", "b"},
-		"of others, then signed": {func(p *place) {
+		"of others, then signed": {func(p *testRegistry) {
 			signed(p, others, document(`{"name":"a"}`))
 			signed(p, ours, document(`{"name":"b"}`))
 		}, "", "b"},
-		"all that are signed": {func(p *place) {
+		"all that are signed": {func(p *testRegistry) {
 			signed(p, ours, document(`{"name":"a"}`))
 			signed(p, ours, document(`{"name":"b"}`))
 		}, "", "a b"},
-		"of others": {func(p *place) { signed(p, others, document(`{"name":"a"}`)) }, "does not contain any trusted certificate", ""},
-		"of another type": {func(p *place) {
+		"of others": {func(p *testRegistry) { signed(p, others, document(`{"name":"a"}`)) }, "does not contain any trusted certificate", ""},
+		"of another type": {func(p *testRegistry) {
 			d := p.attachTo(p.repository, p.described(), "vex/cyclone-dx", document(`{"name":"a"}`))
 			p.attachTo(p.repository, d, kindNotary, ours.sign(t, kindJWS, d))
 		}, "no matching attestations found", ""},
-		"the image is signed, the statement is not": {func(p *place) {
+		"the image is signed, the statement is not": {func(p *testRegistry) {
 			p.attachTo(p.repository, p.described(), kindNotary, ours.sign(t, kindJWS, p.described()))
 			p.attachTo(p.repository, p.described(), kindSBOM, document(`{"name":"a"}`))
 		}, "no signature is associated with", ""},
-		"no object":  {func(p *place) { signed(p, ours, document(`["a"]`)) }, "is not a JSON object", ""},
-		"no JSON":    {func(p *place) { signed(p, ours, document(`a`)) }, "cannot be read", ""},
-		"two layers": {func(p *place) { signed(p, ours, document(`{}`), document(`{"a":1}`)) }, "multiple layers in predicate not supported: sha256:", ""},
-		"no layer":   {func(p *place) { signed(p, ours) }, "no predicate found: sha256:", ""},
-		"too many": {func(p *place) {
+		"no object":  {func(p *testRegistry) { signed(p, ours, document(`["a"]`)) }, "is not a JSON object", ""},
+		"no JSON":    {func(p *testRegistry) { signed(p, ours, document(`a`)) }, "cannot be read", ""},
+		"two layers": {func(p *testRegistry) { signed(p, ours, document(`{}`), document(`{"a":1}`)) }, "multiple layers in predicate not supported: sha256:", ""},
+		"no layer":   {func(p *testRegistry) { signed(p, ours) }, "no predicate found: sha256:", ""},
+		"too many": {func(p *testRegistry) {
 			for n := range 51 {
 				p.attachTo(p.repository, p.described(), kindSBOM, document(fmt.Sprintf(`{"name":"%d"}`, n)))
 			}

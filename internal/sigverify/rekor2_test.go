@@ -69,7 +69,7 @@ func TestRekor2(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(t *testing.T, p *place, b object)
+		change func(t *testing.T, p *testRegistry, b object)
 		demand func(*world.Attestor)
 		want   string
 	}{
@@ -80,37 +80,37 @@ func TestRekor2(t *testing.T) {
 			a.Rekor = world.Rekor{PublicKey: publicPEM(newKey(elliptic.P256())), URL: "https://rekor.localhost"}
 		}, "not enough verified log entries"},
 		{"another identity", nil, func(a *world.Attestor) { a.Keyless.Subject = "bob@example.com" }, "subject mismatch"},
-		{"no timestamp: the time of the entry is signed by no one", func(_ *testing.T, _ *place, b object) { delete(material(b), "timestampVerificationData") }, nil, "no valid observer timestamps found"},
-		{"the timestamp of another authority", func(t *testing.T, p *place, b object) {
+		{"no timestamp: the time of the entry is signed by no one", func(_ *testing.T, _ *testRegistry, b object) { delete(material(b), "timestampVerificationData") }, nil, "no valid observer timestamps found"},
+		{"the timestamp of another authority", func(t *testing.T, p *testRegistry, b object) {
 			other := rekor2(t, foreign, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["timestampVerificationData"] = material(other)["timestampVerificationData"]
 		}, nil, "unable to verify RFC3161 timestamp bundle"},
-		{"the timestamp of another signature", func(t *testing.T, p *place, b object) {
+		{"the timestamp of another signature", func(t *testing.T, p *testRegistry, b object) {
 			other := rekor2(t, s, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["timestampVerificationData"] = material(other)["timestampVerificationData"]
 		}, nil, "unable to verify RFC3161 timestamp bundle"},
-		{"no entry", func(_ *testing.T, _ *place, b object) { delete(material(b), "tlogEntries") }, nil, "not enough verified log entries"},
-		{"the entry of another signature", func(t *testing.T, p *place, b object) {
+		{"no entry", func(_ *testing.T, _ *testRegistry, b object) { delete(material(b), "tlogEntries") }, nil, "not enough verified log entries"},
+		{"the entry of another signature", func(t *testing.T, p *testRegistry, b object) {
 			other := rekor2(t, s, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["tlogEntries"] = material(other)["tlogEntries"]
 		}, nil, "log entry"},
-		{"the entry of another log", func(t *testing.T, p *place, b object) {
+		{"the entry of another log", func(t *testing.T, p *testRegistry, b object) {
 			other := rekor2(t, foreign, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			material(b)["tlogEntries"] = material(other)["tlogEntries"]
 		}, nil, "not enough verified log entries"},
-		{"no inclusion proof", func(_ *testing.T, _ *place, b object) { delete(entry(b), "inclusionProof") }, nil, "inclusion proof"},
-		{"another root beside the checkpoint: the signed one counts", func(_ *testing.T, _ *place, b object) { proof(b)["rootHash"] = make([]byte, 32) }, nil, ""},
-		{"another index", func(_ *testing.T, _ *place, b object) { proof(b)["logIndex"], entry(b)["logIndex"] = "5", "5" }, nil, "log entry"},
-		{"more hashes", func(_ *testing.T, _ *place, b object) { proof(b)["hashes"] = [][]byte{make([]byte, 32)} }, nil, "log entry"},
-		{"another checkpoint", func(_ *testing.T, _ *place, b object) {
+		{"no inclusion proof", func(_ *testing.T, _ *testRegistry, b object) { delete(entry(b), "inclusionProof") }, nil, "inclusion proof"},
+		{"another root beside the checkpoint: the signed one counts", func(_ *testing.T, _ *testRegistry, b object) { proof(b)["rootHash"] = make([]byte, 32) }, nil, ""},
+		{"another index", func(_ *testing.T, _ *testRegistry, b object) { proof(b)["logIndex"], entry(b)["logIndex"] = "5", "5" }, nil, "log entry"},
+		{"more hashes", func(_ *testing.T, _ *testRegistry, b object) { proof(b)["hashes"] = [][]byte{make([]byte, 32)} }, nil, "log entry"},
+		{"another checkpoint", func(_ *testing.T, _ *testRegistry, b object) {
 			text := checkpoint(b)["envelope"].(string)
 			checkpoint(b)["envelope"] = strings.Replace(text, "\n1\n", "\n2\n", 1)
 		}, nil, "log entry"},
-		{"a checkpoint by another log", func(t *testing.T, p *place, b object) {
+		{"a checkpoint by another log", func(t *testing.T, p *testRegistry, b object) {
 			other := rekor2(t, foreign, statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{}, nil))
 			checkpoint(b)["envelope"] = checkpoint(other)["envelope"]
 		}, nil, "log entry"},
-		{"another statement", func(_ *testing.T, p *place, b object) {
+		{"another statement", func(_ *testing.T, p *testRegistry, b object) {
 			b["dsseEnvelope"].(object)["payload"] = statement(p.digest, "https://sigstore.dev/cosign/sign/v1", object{"other": true}, nil)
 		}, nil, "invalid signature"},
 	} {

@@ -44,8 +44,8 @@ import (
 // answerer answers a request in place of the registry and returns true, or returns false.
 type answerer func(w http.ResponseWriter, r *http.Request) bool
 
-// place is a registry in memory that counts its requests, with one image and its signatures.
-type place struct {
+// testRegistry is a registry in memory that counts its requests, with one image and its signatures.
+type testRegistry struct {
 	t      testing.TB
 	server *httptest.Server
 	mu     sync.Mutex
@@ -60,9 +60,9 @@ type place struct {
 	trusted    int // the number of calls of Material
 }
 
-func newPlace(t testing.TB) *place {
+func newPlace(t testing.TB) *testRegistry {
 	t.Helper()
-	p := &place{t: t}
+	p := &testRegistry{t: t}
 	next := memory.New(memory.WithReferrersSupport(true), memory.Logger(log.New(io.Discard, "", 0)))
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
@@ -91,7 +91,7 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-func (p *place) hex() string {
+func (p *testRegistry) hex() string {
 	if p.digest.Hex == "" {
 		return "never"
 	}
@@ -99,7 +99,7 @@ func (p *place) hex() string {
 }
 
 // renew discards all cached verifications and all recorded requests.
-func (p *place) renew(change ...func(*sigverify.Options)) {
+func (p *testRegistry) renew(change ...func(*sigverify.Options)) {
 	p.t.Helper()
 	client, err := registry.New(registry.Options{})
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *place) renew(change ...func(*sigverify.Options)) {
 
 // answers sets a function that may answer requests before the registry does; nil removes it. Requests of a cancelled
 // review may still be running, so the lock is needed.
-func (p *place) answers(f answerer) {
+func (p *testRegistry) answers(f answerer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = f
@@ -125,7 +125,7 @@ func (p *place) answers(f answerer) {
 
 // besideReferrers is an answerer that delays signatures until the list of referrers is requested. A first verification
 // requests both in parallel and may end before the second request arrives, which would then be counted later.
-func (p *place) besideReferrers(_ http.ResponseWriter, r *http.Request) bool {
+func (p *testRegistry) besideReferrers(_ http.ResponseWriter, r *http.Request) bool {
 	asked := func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *place) besideReferrers(_ http.ResponseWriter, r *http.Request) bool {
 }
 
 // requests returns the requests since the last call.
-func (p *place) requests() []string {
+func (p *testRegistry) requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := p.asked
@@ -149,7 +149,7 @@ func (p *place) requests() []string {
 var errNoTrust = errors.New("the trust is out of reach")
 
 // Material implements sigverify.Trust.
-func (p *place) Material(context.Context, world.Trust) (root.TrustedMaterial, error) {
+func (p *testRegistry) Material(context.Context, world.Trust) (root.TrustedMaterial, error) {
 	p.mu.Lock()
 	p.trusted++
 	p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *place) Material(context.Context, world.Trust) (root.TrustedMaterial, er
 	return p.trust, nil
 }
 
-func (p *place) push(at name.Reference, image v1.Image) {
+func (p *testRegistry) push(at name.Reference, image v1.Image) {
 	p.t.Helper()
 	if err := remote.Write(at, image); err != nil {
 		p.t.Fatal(err)
@@ -190,12 +190,12 @@ const (
 )
 
 // attach writes layers below a tag of the image.
-func (p *place) attach(suffix string, layers ...layer) {
+func (p *testRegistry) attach(suffix string, layers ...layer) {
 	p.t.Helper()
 	p.push(p.repository.Tag("sha256-"+p.digest.Hex+suffix), p.artifact(layers...))
 }
 
-func (p *place) artifact(layers ...layer) v1.Image {
+func (p *testRegistry) artifact(layers ...layer) v1.Image {
 	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	for _, l := range layers {
 		var err error
@@ -208,12 +208,12 @@ func (p *place) artifact(layers ...layer) v1.Image {
 }
 
 // refer writes an artefact that refers to the image.
-func (p *place) refer(kind string, annotations map[string]string, layers ...layer) {
+func (p *testRegistry) refer(kind string, annotations map[string]string, layers ...layer) {
 	p.t.Helper()
 	p.referTo(p.repository, kind, annotations, layers...)
 }
 
-func (p *place) referTo(repository name.Repository, kind string, annotations map[string]string, layers ...layer) {
+func (p *testRegistry) referTo(repository name.Repository, kind string, annotations map[string]string, layers ...layer) {
 	p.t.Helper()
 	size, _ := p.image.Size()
 	kindOf, _ := p.image.MediaType()
@@ -236,7 +236,7 @@ func claim(repository, digest string, optional map[string]any) []byte {
 	return []byte(fmt.Sprintf(`{"critical":{"identity":{"docker-reference":%q},"image":{"docker-manifest-digest":%q},"type":"cosign container image signature"},"optional":%s}`, repository, digest, text))
 }
 
-func (p *place) claim(optional map[string]any) []byte {
+func (p *testRegistry) claim(optional map[string]any) []byte {
 	return claim(p.repository.Name(), p.digest.String(), optional)
 }
 
@@ -308,7 +308,7 @@ func statement(digest v1.Hash, kind string, predicate any, annotations map[strin
 	return text
 }
 
-func (p *place) attested(key crypto.Signer, kind string, predicate any) layer {
+func (p *testRegistry) attested(key crypto.Signer, kind string, predicate any) layer {
 	return layer{envelope(key, statement(p.digest, kind, predicate, nil)), kindEnvelope, map[string]string{"predicateType": kind, "dev.cosignproject.cosign/signature": ""}}
 }
 
@@ -331,7 +331,7 @@ func bundleNotes(kind string) map[string]string {
 }
 
 // verify verifies the image by its digest.
-func (p *place) verify(a *world.Attestor, change ...func(*world.SignatureRequest)) error {
+func (p *testRegistry) verify(a *world.Attestor, change ...func(*world.SignatureRequest)) error {
 	r := world.SignatureRequest{Image: p.repository.Digest(p.digest.String()).String(), Format: sigverify.Cosign, Attestor: a}
 	for _, f := range change {
 		f(&r)
@@ -343,7 +343,7 @@ func (p *place) verify(a *world.Attestor, change ...func(*world.SignatureRequest
 	return err
 }
 
-func (p *place) statements(a *world.Attestor, kind string, change ...func(*world.SignatureRequest)) ([]world.Statement, error) {
+func (p *testRegistry) statements(a *world.Attestor, kind string, change ...func(*world.SignatureRequest)) ([]world.Statement, error) {
 	r := world.SignatureRequest{Image: p.repository.Digest(p.digest.String()).String(), Format: sigverify.Cosign, Attestor: a, Type: kind}
 	for _, f := range change {
 		f(&r)

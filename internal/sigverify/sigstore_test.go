@@ -168,8 +168,8 @@ func certPEM(c *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
-// entry is a log entry for a signature: its body, and the log's signature.
-type entry struct {
+// logEntry is a log entry for a signature: its body, and the log's signature.
+type logEntry struct {
 	body []byte
 	at   time.Time
 	set  []byte
@@ -177,7 +177,7 @@ type entry struct {
 	n    int64
 }
 
-func (s *services) log(body any, at time.Time) entry {
+func (s *services) log(body any, at time.Time) logEntry {
 	s.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *services) log(body any, at time.Time) entry {
 		s.t.Fatal(err)
 	}
 	s.indexes++
-	e := entry{body: text, at: at, id: id, n: s.indexes}
+	e := logEntry{body: text, at: at, id: id, n: s.indexes}
 	e.set, err = s.RekorSignPayload(tlog.RekorPayload{Body: base64.StdEncoding.EncodeToString(text), IntegratedTime: at.Unix(), LogIndex: e.n, LogID: id})
 	if err != nil {
 		s.t.Fatal(err)
@@ -228,8 +228,8 @@ func oldEnveloped(text []byte, verifier string) object {
 	}}
 }
 
-// note returns the entry in cosign's form.
-func (e entry) note() string {
+// cosignBundle returns the entry in cosign's form.
+func (e logEntry) cosignBundle() string {
 	text, _ := json.Marshal(object{"SignedEntryTimestamp": e.set, "Payload": object{
 		"body": e.body, "integratedTime": e.at.Unix(), "logIndex": e.n, "logID": e.id,
 	}})
@@ -243,7 +243,7 @@ func (s *services) signedBy(p person, payload []byte, at time.Time) layer {
 	l.annotations["dev.sigstore.cosign/chain"] = certPEM(s.root)
 	if !at.IsZero() {
 		sig, _ := base64.StdEncoding.DecodeString(l.annotations["dev.cosignproject.cosign/signature"])
-		l.annotations["dev.sigstore.cosign/bundle"] = s.log(hashed(payload, sig, certPEM(p.cert)), at).note()
+		l.annotations["dev.sigstore.cosign/bundle"] = s.log(hashed(payload, sig, certPEM(p.cert)), at).cosignBundle()
 	}
 	return l
 }

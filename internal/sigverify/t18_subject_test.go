@@ -25,7 +25,7 @@ type listed struct {
 
 // list answers queries for referrers with the artefacts of the digests, whatever these refer to: by the API, or by the tag sha256-⟨hex⟩,
 // which a user who may push can write.
-func (p *place) list(byTag bool, of map[v1.Hash]listed) {
+func (p *testRegistry) list(byTag bool, of map[v1.Hash]listed) {
 	p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 		last := path.Base(r.URL.Path)
 		switch {
@@ -53,8 +53,8 @@ func TestT18ReferrersOfAnotherImage(t *testing.T) {
 		kindLayer = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	)
 	ours, key := newNotarySigner(t), newKey(elliptic.P256())
-	attached := func(kind string, content func(p *place) layer) func(*place, v1.Descriptor) map[v1.Hash]listed {
-		return func(p *place, subject v1.Descriptor) map[v1.Hash]listed {
+	attached := func(kind string, content func(p *testRegistry) layer) func(*testRegistry, v1.Descriptor) map[v1.Hash]listed {
+		return func(p *testRegistry, subject v1.Descriptor) map[v1.Hash]listed {
 			d := p.attachTo(p.repository, subject, kind, content(p))
 			out := map[v1.Hash]listed{p.digest: {d, kind}}
 			if kind == kindSBOM { // the statement is signed, whatever it is about
@@ -63,24 +63,24 @@ func TestT18ReferrersOfAnotherImage(t *testing.T) {
 			return out
 		}
 	}
-	sbom := func(*place) layer { return layer{blob: []byte(`{"name":"good"}`), kind: "application/json"} }
-	signedBundle := func(p *place) layer { return keyBundle(key, statement(p.digest, sign, nil, nil)) }
+	sbom := func(*testRegistry) layer { return layer{blob: []byte(`{"name":"good"}`), kind: "application/json"} }
+	signedBundle := func(p *testRegistry) layer { return keyBundle(key, statement(p.digest, sign, nil, nil)) }
 	ofBundle := func(r *world.SignatureRequest) { r.Format = sigverify.Bundle }
 	only := func(_ []world.Statement, err error) error { return err }
 	for label, c := range map[string]struct {
-		attach func(*place, v1.Descriptor) map[v1.Hash]listed // writes an artefact that refers to the descriptor
-		verify func(p *place) error
+		attach func(*testRegistry, v1.Descriptor) map[v1.Hash]listed // writes an artefact that refers to the descriptor
+		verify func(p *testRegistry) error
 	}{
-		"Notary, statement":           {attached(kindSBOM, sbom), func(p *place) error { return only(p.statements(ours.attestor(), kindSBOM, byNotary)) }},
-		"Notary, statement, unsigned": {attached(kindSBOM, sbom), func(p *place) error { return only(p.statements(nil, kindSBOM, byNotary)) }},
-		"Notary, signature": {attached(kindNotary, func(p *place) layer { return ours.sign(t, kindCOSE, p.described()) }),
-			func(p *place) error { return p.verify(ours.attestor(), byNotary) }},
-		"bundle": {attached(kindBundle, signedBundle), func(p *place) error { return p.verify(byKey(key), ofBundle) }},
-		"Cosign": {attached(kindBundle, signedBundle), func(p *place) error { return p.verify(byKey(key)) }},
-		"Cosign, layer": {attached(kindLayer, func(p *place) layer { return signed(key, crypto.SHA256, p.claim(nil)) }),
-			func(p *place) error { return p.verify(byKey(key)) }},
-		"Cosign, statement": {attached(kindBundle, func(p *place) layer { return keyBundle(key, statement(p.digest, "scan", map[string]any{}, nil)) }),
-			func(p *place) error { return only(p.statements(byKey(key), "scan")) }},
+		"Notary, statement":           {attached(kindSBOM, sbom), func(p *testRegistry) error { return only(p.statements(ours.attestor(), kindSBOM, byNotary)) }},
+		"Notary, statement, unsigned": {attached(kindSBOM, sbom), func(p *testRegistry) error { return only(p.statements(nil, kindSBOM, byNotary)) }},
+		"Notary, signature": {attached(kindNotary, func(p *testRegistry) layer { return ours.sign(t, kindCOSE, p.described()) }),
+			func(p *testRegistry) error { return p.verify(ours.attestor(), byNotary) }},
+		"bundle": {attached(kindBundle, signedBundle), func(p *testRegistry) error { return p.verify(byKey(key), ofBundle) }},
+		"Cosign": {attached(kindBundle, signedBundle), func(p *testRegistry) error { return p.verify(byKey(key)) }},
+		"Cosign, layer": {attached(kindLayer, func(p *testRegistry) layer { return signed(key, crypto.SHA256, p.claim(nil)) }),
+			func(p *testRegistry) error { return p.verify(byKey(key)) }},
+		"Cosign, statement": {attached(kindBundle, func(p *testRegistry) layer { return keyBundle(key, statement(p.digest, "scan", map[string]any{}, nil)) }),
+			func(p *testRegistry) error { return only(p.statements(byKey(key), "scan")) }},
 	} {
 		for _, byTag := range []bool{false, true} {
 			t.Run(label, func(t *testing.T) {

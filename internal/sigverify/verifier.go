@@ -106,7 +106,7 @@ func (v *Verifier) Verify(ctx context.Context, r world.SignatureRequest) (string
 		}
 		return nil, v.signature(ctx, i, r)
 	})
-	v.note(ctx, i, r)
+	v.addFindings(ctx, i, r)
 	return i.digest.String(), err
 }
 
@@ -122,12 +122,12 @@ func (v *Verifier) Statements(ctx context.Context, r world.SignatureRequest) (st
 		}
 		return v.statements(ctx, i, r)
 	})
-	v.note(ctx, i, r)
+	v.addFindings(ctx, i, r)
 	return i.digest.String(), found, err
 }
 
-// note adds the existing signatures to a request that asks for them. The result for the image is already decided.
-func (v *Verifier) note(ctx context.Context, i *image, r world.SignatureRequest) {
+// addFindings adds the existing signatures to a request that asks for them. The result for the image is already decided.
+func (v *Verifier) addFindings(ctx context.Context, i *image, r world.SignatureRequest) {
 	if r.Findings != nil {
 		*r.Findings, _ = v.findings(ctx, i, r) // the verification has already returned the error, or some findings are missing
 	}

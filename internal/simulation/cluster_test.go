@@ -265,8 +265,8 @@ func pathOf(o map[string]any) (collection, name string) {
 	return path + "/" + plural, name
 }
 
-// ask sends a request of the user.
-func (c *cluster) ask(method, path, contentType string, body any) (map[string]any, error) {
+// request sends a request of the user.
+func (c *cluster) request(method, path, contentType string, body any) (map[string]any, error) {
 	var reader io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -317,14 +317,14 @@ func codeOf(err error) int {
 
 func (c *cluster) create(o map[string]any) error {
 	path, _ := pathOf(o)
-	_, err := c.ask(http.MethodPost, path, "application/json", o)
+	_, err := c.request(http.MethodPost, path, "application/json", o)
 	return err
 }
 
 // apply creates an object, or merges it into the present one.
 func (c *cluster) apply(o map[string]any) error {
 	path, name := pathOf(o)
-	_, err := c.ask(http.MethodPatch, path+"/"+name, "application/merge-patch+json", o)
+	_, err := c.request(http.MethodPatch, path+"/"+name, "application/merge-patch+json", o)
 	if codeOf(err) == http.StatusNotFound {
 		return c.create(o)
 	}
@@ -333,7 +333,7 @@ func (c *cluster) apply(o map[string]any) error {
 
 func (c *cluster) remove(o map[string]any) error {
 	path, name := pathOf(o)
-	_, err := c.ask(http.MethodDelete, path+"/"+name, "application/json", nil)
+	_, err := c.request(http.MethodDelete, path+"/"+name, "application/json", nil)
 	if codeOf(err) == http.StatusNotFound {
 		return nil
 	}

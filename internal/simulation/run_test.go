@@ -393,7 +393,7 @@ func (s *sim) do(a action) {
 		user(func() error { return s.remove(configMap(ns, fmt.Sprint("c", a.n), nil, nil)) })
 	case "report":
 		user(func() error {
-			_, err := s.ask(http.MethodDelete, "/apis/wgpolicyk8s.io/v1alpha2/namespaces/"+ns+"/policyreports", "application/json", nil)
+			_, err := s.request(http.MethodDelete, "/apis/wgpolicyk8s.io/v1alpha2/namespaces/"+ns+"/policyreports", "application/json", nil)
 			return err
 		})
 	case "definition":
@@ -441,7 +441,7 @@ func (s *sim) count(of map[string]int, key string) {
 // patch changes an object that exists.
 func (s *sim) patch(o map[string]any) error {
 	path, name := pathOf(o)
-	_, err := s.ask(http.MethodPatch, path+"/"+name, "application/merge-patch+json", o)
+	_, err := s.request(http.MethodPatch, path+"/"+name, "application/merge-patch+json", o)
 	return err
 }
 
@@ -466,7 +466,7 @@ func (s *sim) fail(a action) {
 		s.cluster.mu.Lock()
 		s.stolen = time.Now()
 		s.cluster.mu.Unlock()
-		_, _ = s.ask(http.MethodPatch, "/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases/"+name, "application/merge-patch+json", map[string]any{"spec": map[string]any{
+		_, _ = s.request(http.MethodPatch, "/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases/"+name, "application/merge-patch+json", map[string]any{"spec": map[string]any{
 			"holderIdentity": "another", "leaseDurationSeconds": 15, "renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
 		}})
 		return

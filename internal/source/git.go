@@ -242,9 +242,9 @@ func (c *Clone) inside(path string) (string, error) {
 	return real, nil
 }
 
-// Holds returns an error if the path leads out of the repository, or into git's own folder. A path that does not exist is inside if its
+// CheckInside returns an error if the path leads out of the repository, or into git's own folder. A path that does not exist is inside if its
 // text is.
-func (c *Clone) Holds(path string) error {
+func (c *Clone) CheckInside(path string) error {
 	_, err := c.inside(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

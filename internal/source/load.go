@@ -16,8 +16,8 @@ func Load(paths []string, o Options) ([]Object, diag.List) {
 	for _, in := range inputs {
 		docs, found := Open(in)
 		for _, d := range docs {
-			objects, more := d.Decode(o.Numbers)
-			found.Add(more...)
+			objects, moreDiags := d.Decode(o.Numbers)
+			found.Add(moreDiags...)
 			for i := range objects {
 				objects[i].Among = in.Repository || !in.Named
 			}

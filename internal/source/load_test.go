@@ -220,3 +220,16 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkJSON measures a document in JSON: a list of fifty Pods.
+func BenchmarkJSON(b *testing.B) {
+	text := "[" + strings.Repeat(`{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"},"name":"web"},"spec":{"containers":[{"image":"nginx:1.2","ports":[{"containerPort":80}]}]}},`, 49) + "{}]"
+	doc := Split("f", text)[0]
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, diags := doc.Value(Floats); diags.HasErrors() {
+			b.Fatal(diags)
+		}
+	}
+}

@@ -89,7 +89,7 @@ func (b *builder) build(n *yaml.Node, depth int) (any, error) {
 func (b *builder) scalar(n *yaml.Node) (any, error) {
 	v, err := b.resolve(n)
 	if err == nil {
-		v, err = b.numbers.keep(v)
+		v, err = b.numbers.convert(v)
 	}
 	if err != nil {
 		return nil, b.errorf(n, "", "%s", err)

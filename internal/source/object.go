@@ -37,8 +37,8 @@ func (d Document) Decode(n Numbers) ([]Object, diag.List) {
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	objects, more := d.objects(v)
-	return objects, append(diags, more...)
+	objects, moreDiags := d.objects(v)
+	return objects, append(diags, moreDiags...)
 }
 
 // Value decodes the document as one JSON value.
@@ -153,9 +153,9 @@ func (d Document) expand(m map[string]any, path string, out []Object) ([]Object,
 			c["kind"], c["apiVersion"] = strings.TrimSuffix(kind, "List"), apiVersion
 			im = c
 		}
-		var more diag.List
-		out, more = d.expand(im, at, out)
-		diags.Add(more...)
+		var moreDiags diag.List
+		out, moreDiags = d.expand(im, at, out)
+		diags.Add(moreDiags...)
 	}
 	return out, diags
 }

@@ -152,8 +152,8 @@ func isTimestamp(s string) bool {
 	return err == nil
 }
 
-// keep converts a resolved scalar to the chosen representation. Infinity and NaN have no JSON form.
-func (n Numbers) keep(v any) (any, error) {
+// convert converts a resolved scalar to the chosen representation. Infinity and NaN have no JSON form.
+func (n Numbers) convert(v any) (any, error) {
 	switch x := v.(type) {
 	case int64:
 		if n == Floats {

@@ -10,7 +10,7 @@ import (
 
 // late caches the expressions that are known only at run time. Names of containers and similar texts repeat from request to
 // request, so a few hundred are enough.
-var late = &cache{max: 512, maxSource: 1 << 10, entries: map[string]*entry{}}
+var late = &cache{max: 512, maxSource: 1 << 10, entries: map[string]*cachedExpr{}}
 
 // cache is a bounded cache of compiled expressions with the clock algorithm: an entry that was used since the hand last passed
 // it stays. It is safe for concurrent use.
@@ -19,12 +19,12 @@ type cache struct {
 	maxSource int // in bytes; longer expressions are not cached
 
 	mu      sync.Mutex
-	entries map[string]*entry
-	ring    []*entry
+	entries map[string]*cachedExpr
+	ring    []*cachedExpr
 	hand    int
 }
 
-type entry struct {
+type cachedExpr struct {
 	key   string
 	expr  *jmespath.Expr
 	roots []string
@@ -47,7 +47,7 @@ func (c *cache) compile(source string, q jmespath.Quoting) (*jmespath.Expr, []st
 	}
 	c.mu.Unlock()
 
-	e := &entry{key: strings.Clone(key)} // a copy, so that the key does not keep a larger text alive
+	e := &cachedExpr{key: strings.Clone(key)} // a copy, so that the key does not keep a larger text alive
 	e.expr, e.err = compileQuoting(nil, e.key[:len(source)], q)
 	e.roots = rootsOf(e.expr)
 
@@ -78,7 +78,7 @@ func keyOf(source string, q jmespath.Quoting) string {
 	return string(strconv.AppendInt(append(key, 0xff), int64(len(source)), 36))
 }
 
-func (c *cache) put(e *entry) {
+func (c *cache) put(e *cachedExpr) {
 	c.entries[e.key] = e
 	if len(c.ring) < c.max {
 		c.ring = append(c.ring, e)

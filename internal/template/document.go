@@ -28,7 +28,7 @@ type Document struct {
 //
 // The error means that the text cannot be decoded. A malformed variable is not an error here, see Compile.
 func CompileDocument(text string, d Document) (*Template, error) {
-	at := place{path: d.Path}
+	at := position{path: d.Path}
 	c := &compiler{t: &Template{static: text}, seen: map[string]bool{}, allowance: d.Allowance}
 	variables := outermost(text)
 	if len(variables) == 0 {
@@ -59,7 +59,7 @@ func CompileDocument(text string, d Document) (*Template, error) {
 type document struct {
 	*compiler
 	in        Document
-	at        place
+	at        position
 	source    string
 	variables []outer
 	mark      string // the beginning of the marks; it does not occur in the source

@@ -14,7 +14,7 @@ type piece struct {
 }
 
 // pieces splits a text at its outermost variables. It resolves escapes in the literals.
-func (c *compiler) pieces(s string, at place) []piece {
+func (c *compiler) pieces(s string, at position) []piece {
 	var out []piece
 	literal := ""
 	rest := 0
@@ -146,7 +146,7 @@ type Text struct {
 func CompileText(s string, o Options) *Text {
 	t := Compile(s, o)
 	c := &compiler{t: &Template{}, seen: map[string]bool{}} // Compile recorded the reads
-	return &Text{Template: t, joined: joined{pieces: c.pieces(s, place{path: o.Path}), scalar: true}}
+	return &Text{Template: t, joined: joined{pieces: c.pieces(s, position{path: o.Path}), scalar: true}}
 }
 
 // Pieces returns the literals of the text, in order, with an empty one for each variable.

@@ -41,7 +41,7 @@ func (r run) authored(names []string) bool {
 // rescan evaluates the variables in a text after substitution: the outer ones of nested variables, and those that the author
 // wrote into a value. The frozen spans are data, which contain no variables. A text that became exactly one variable becomes
 // its typed value. The returned spans are the data in a text.
-func rescan(r run, s string, frozen []span, at place) (any, []span, error) {
+func rescan(r run, s string, frozen []span, at position) (any, []span, error) {
 	for range maxRounds {
 		if err := r.meter().Step(1 + len(s)/64); err != nil {
 			return nil, nil, err
@@ -128,7 +128,7 @@ func scanFirst(s string, frozen []span) string {
 }
 
 // lateVariable is newVariable with the cache.
-func lateVariable(r run, t token, at place) (variable, error) {
+func lateVariable(r run, t token, at position) (variable, error) {
 	if t.expr == "@" && len(t.data) == 0 {
 		return newVariable(t, at, nil), nil
 	}

@@ -35,7 +35,7 @@ type Template struct {
 // Compile compiles v, any JSON value, which must not change afterwards. It never fails: a variable with a malformed expression
 // makes Eval fail when it is reached, and is listed by Diags.
 func Compile(v any, o Options) *Template {
-	at := place{path: o.Path}
+	at := position{path: o.Path}
 	for _, step := range o.At {
 		switch s := step.(type) {
 		case string:

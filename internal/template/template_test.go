@@ -292,7 +292,7 @@ func TestDepthIsRefused(t *testing.T) {
 }
 
 func TestCacheIsBounded(t *testing.T) {
-	c := &cache{max: 4, maxSource: 10, entries: map[string]*entry{}}
+	c := &cache{max: 4, maxSource: 10, entries: map[string]*cachedExpr{}}
 	for round := range 3 {
 		for i := range 20 {
 			source := strings.Repeat("a", 1+i%8)

@@ -11,7 +11,7 @@ import (
 )
 
 // text compiles a string; the result is nil if it needs no evaluation.
-func (c *compiler) text(s string, at place) node {
+func (c *compiler) text(s string, at position) node {
 	if !strings.Contains(s, "{{") {
 		return nil
 	}
@@ -33,9 +33,9 @@ func (c *compiler) text(s string, at place) node {
 			}
 			continue
 		}
-		c.note(v.expr)
+		c.addExpression(v.expr)
 		if v.target != nil {
-			c.note(v.target)
+			c.addExpression(v.target)
 		}
 	}
 	if len(tokens) == 1 && tokens[0].span == (span{0, len(s)}) {
@@ -84,7 +84,7 @@ func (c *compiler) foresee(s string, tokens []token) {
 				c.noteRoot("*")
 				continue
 			}
-			c.note(e)
+			c.addExpression(e)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (c constant) eval(run) (any, error) { return c.s, nil }
 
 // text is a string of literals and variables.
 type text struct {
-	at     place
+	at     position
 	parts  []part
 	braces bool // some literal contains braces: the outer ones of nested variables, or an escape
 }

@@ -22,7 +22,7 @@ type compiler struct {
 }
 
 // value compiles v; the result is nil if v contains no variables.
-func (c *compiler) value(v any, at place) node {
+func (c *compiler) value(v any, at position) node {
 	if at.depth > budget.MaxDepth {
 		c.t.diags.Errorf(at.path, "%s", errTooDeep)
 		return failure{errTooDeep}
@@ -38,7 +38,7 @@ func (c *compiler) value(v any, at place) node {
 	return nil
 }
 
-func (c *compiler) object(m map[string]any, at place) node {
+func (c *compiler) object(m map[string]any, at position) node {
 	var o *object
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		below := at.key(k)
@@ -57,7 +57,7 @@ func (c *compiler) object(m map[string]any, at place) node {
 	return o
 }
 
-func (c *compiler) list(l []any, at place) node {
+func (c *compiler) list(l []any, at position) node {
 	var out *list
 	for i, e := range l {
 		if n := c.value(e, at.index(i)); n != nil {
@@ -73,8 +73,8 @@ func (c *compiler) list(l []any, at place) node {
 	return out
 }
 
-// note records an expression for the analysis of what the template reads.
-func (c *compiler) note(e *jmespath.Expr) {
+// addExpression records an expression for the analysis of what the template reads.
+func (c *compiler) addExpression(e *jmespath.Expr) {
 	c.t.expressions = append(c.t.expressions, e)
 	for _, r := range e.Roots() {
 		c.noteRoot(r)

@@ -24,7 +24,7 @@ type variable struct {
 // errEmptyQuery is the error of `{{ }}`.
 var errEmptyQuery = errors.New("invalid query (nil)")
 
-func newVariable(t token, at place, a *compilecost.Allowance) variable {
+func newVariable(t token, at position, a *compilecost.Allowance) variable {
 	v := variable{source: t.expr, path: at.path, shallow: t.shallow}
 	if v.source == "@" {
 		v.source = "request.object" + at.query

@@ -175,35 +175,35 @@ func (l *Log) current() *Rule {
 // Clause records an attribute of a filter.
 func (l *Log) Clause(c Clause) {
 	if r := l.current(); r != nil {
-		note(r, &r.Clauses, c)
+		appendBounded(r, &r.Clauses, c)
 	}
 }
 
 // Condition records a condition.
 func (l *Log) Condition(c Condition) {
 	if r := l.current(); r != nil {
-		note(r, &r.Conditions, c)
+		appendBounded(r, &r.Conditions, c)
 	}
 }
 
 // Pattern records the outcome of a pattern.
 func (l *Log) Pattern(p Pattern) {
 	if r := l.current(); r != nil {
-		note(r, &r.Patterns, p)
+		appendBounded(r, &r.Patterns, p)
 	}
 }
 
 // Field records a field that violates a control.
 func (l *Log) Field(f Field) {
 	if r := l.current(); r != nil {
-		note(r, &r.Fields, f)
+		appendBounded(r, &r.Fields, f)
 	}
 }
 
 // Attestor records the check of an attestor.
 func (l *Log) Attestor(a Attestor) {
 	if r := l.current(); r != nil {
-		note(r, &r.Attestors, a)
+		appendBounded(r, &r.Attestors, a)
 	}
 }
 
@@ -233,7 +233,7 @@ func (l *Log) Entry(name string, v any, err error) {
 	}
 }
 
-func note[T any](r *Rule, list *[]T, n T) {
+func appendBounded[T any](r *Rule, list *[]T, n T) {
 	if len(*list) >= maxNotes {
 		r.Dropped++
 		return
@@ -249,7 +249,7 @@ func noteOnce(r *Rule, list *[]Variable, v Variable) {
 			return
 		}
 	}
-	note(r, list, v)
+	appendBounded(r, list, v)
 }
 
 // missingKey is the error of a query that reads a key that an object does not have.

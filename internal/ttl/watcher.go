@@ -61,7 +61,7 @@ func (w *watcher) sink() controller.Sink[*metav1.PartialObjectMetadata] {
 		Begin:  w.begin,
 		Seen:   func(o *metav1.PartialObjectMetadata) error { w.set(o); return nil },
 		Gone:   w.forget,
-		Listed: func(string) error { w.keep(); return nil },
+		Listed: func(string) error { w.dropUnfound(); return nil },
 		Failed: func(err error, _ time.Duration) {
 			w.Log.Debug("cannot watch TTL labels at present", "resource", w.resource.String(), "error", err)
 		},
@@ -75,7 +75,7 @@ func (w *watcher) begin() {
 	w.found = map[types.NamespacedName]bool{}
 }
 
-func (w *watcher) keep() {
+func (w *watcher) dropUnfound() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.items, func(key types.NamespacedName, _ *item) bool { return !w.found[key] })
@@ -196,7 +196,7 @@ func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 			at = i.pause
 		}
 		switch wait := at.Sub(now); {
-		case wait <= 0 && w.Share.Holds(w.key(i)):
+		case wait <= 0 && w.Share.Owns(w.key(i)):
 			due = append(due, i)
 		case wait <= 0: // another replica deletes it
 		case next == 0 || wait < next:

@@ -55,10 +55,10 @@ func (in *Installation) Open(ctx context.Context, lasting time.Duration) (Report
 	if err != nil {
 		return report, err
 	}
-	noted := in.note(ctx, &report)
+	noted := in.recordTime(ctx, &report)
 	kept := noted
 	if noted == nil {
-		kept = in.keep(ctx, found)
+		kept = in.storeConfigurations(ctx, found)
 	}
 	if noted != nil && !inTheWay(noted) {
 		return report, noted
@@ -70,12 +70,12 @@ func (in *Installation) Open(ctx context.Context, lasting time.Duration) (Report
 		return report, err
 	}
 	if noted != nil {
-		if err := in.note(ctx, &report); err != nil {
+		if err := in.recordTime(ctx, &report); err != nil {
 			return report, lost(found, err)
 		}
 	}
 	if kept != nil {
-		if err := in.keep(ctx, found); err != nil {
+		if err := in.storeConfigurations(ctx, found); err != nil {
 			return report, lost(found, err)
 		}
 	}
@@ -121,8 +121,8 @@ func (in *Installation) list(ctx context.Context) ([]client.Object, error) {
 	return out, nil
 }
 
-// note writes the time into the annotation of the ConfigMap. It creates a missing ConfigMap, but never its namespace.
-func (in *Installation) note(ctx context.Context, report *Report) error {
+// recordTime writes the time into the annotation of the ConfigMap. It creates a missing ConfigMap, but never its namespace.
+func (in *Installation) recordTime(ctx context.Context, report *Report) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in.Namespace, Name: in.ConfigMap}}
 	note := map[string]string{Annotation: report.Until.Format(time.RFC3339)}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": note}})
@@ -141,8 +141,8 @@ func (in *Installation) note(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// keep stores the configurations. It preserves those stored earlier, since fewer may exist now.
-func (in *Installation) keep(ctx context.Context, found []client.Object) error {
+// storeConfigurations stores the configurations. It preserves those stored earlier, since fewer may exist now.
+func (in *Installation) storeConfigurations(ctx context.Context, found []client.Object) error {
 	if len(found) == 0 {
 		return nil
 	}

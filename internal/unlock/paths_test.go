@@ -50,7 +50,7 @@ func TestT1RestoredPaths(t *testing.T) {
 		return o
 	}
 	installation := &Installation{Client: c, Namespace: "kyverno", ConfigMap: "kyverno", Now: time.Now}
-	if err := installation.keep(ctx, []client.Object{
+	if err := installation.storeConfigurations(ctx, []client.Object{
 		kept(webhookconf.ResourceValidating, then.Path("/validate/fail"), "/validate/ignore"), kept(webhookconf.CleanupValidating, then.Path("/validate")),
 	}); err != nil {
 		t.Fatal(err)

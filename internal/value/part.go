@@ -37,8 +37,8 @@ func (p *Part) ReadNames() {
 	}
 }
 
-// Take marks the fields in of as read.
-func (p *Part) Take(of *Fields) {
+// ReadFields marks the fields in of as read.
+func (p *Part) ReadFields(of *Fields) {
 	if p == nil || of == nil {
 		return
 	}
@@ -49,9 +49,9 @@ func (p *Part) Take(of *Fields) {
 		p.Read()
 		return
 	}
-	p.items.Take(of.ItemsRead())
+	p.items.ReadFields(of.ItemsRead())
 	for name, f := range p.fields {
-		f.Take(of.Get(name))
+		f.ReadFields(of.Get(name))
 	}
 }
 

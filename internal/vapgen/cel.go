@@ -47,9 +47,9 @@ type listVariable struct {
 	early    bool // a variable of the policy uses it
 }
 
-// share translates constraints, conditions and variables, and includes the exceptions. Call finish after the body was rewritten. The error
+// translateShared translates constraints, conditions and variables, and includes the exceptions. Call finish after the body was rewritten. The error
 // means that the kinds could not be looked up.
-func share(m *admissionregistrationv1.MatchResources, conditions []admissionregistrationv1.MatchCondition, variables []admissionregistrationv1.Variable,
+func translateShared(m *admissionregistrationv1.MatchResources, conditions []admissionregistrationv1.MatchCondition, variables []admissionregistrationv1.Variable,
 	in Input, unnamed bool) (*shared, error) {
 	out := &shared{constraints: withScopes(m)}
 	if out.undefined = inexpressible(in.Exceptions); out.undefined != "" {

@@ -22,10 +22,10 @@ const (
 func translateMutating(in Input) (Output, error) {
 	p, _ := mutating.Decode(in.Object)
 	spec := &p.Spec
-	if reason := immutable(spec); reason != "" {
+	if reason := untranslatable(spec); reason != "" {
 		return Output{Reason: Mutating.Skipped() + reason}, nil
 	}
-	s, err := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in, true)
+	s, err := translateShared(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in, true)
 	switch {
 	case err != nil:
 		return Output{}, err
@@ -66,8 +66,8 @@ func translateMutating(in Input) (Output, error) {
 	}}, nil
 }
 
-// immutable returns the reason why a policy cannot be translated.
-func immutable(spec *policiesv1beta1.MutatingPolicySpec) string {
+// untranslatable returns the reason why a policy cannot be translated; empty if it can.
+func untranslatable(spec *policiesv1beta1.MutatingPolicySpec) (reason string) {
 	e := spec.Evaluation
 	switch {
 	case !mutating.Asked(spec):

@@ -36,7 +36,7 @@ func translateValidating(in Input) (Output, error) {
 	case len(celpolicy.Configs(spec.MatchConstraints, spec.Autogen.PodControllers)) > 0:
 		return Output{Reason: skipped + reasonAutogen}, nil
 	}
-	s, err := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in, false)
+	s, err := translateShared(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in, false)
 	switch {
 	case err != nil:
 		return Output{}, err

@@ -29,7 +29,7 @@ const (
 // and the webhook gets no condition.
 type derivation struct {
 	terms    []term
-	gaveUp   bool
+	unknown  bool
 	mutates  int // the number of mutate rules so far
 	mutating bool
 	groups   int
@@ -43,15 +43,15 @@ type term []string
 // add adds a rule of the webhook.
 func (d *derivation) add(r *policy.Rule) {
 	switch {
-	case d.gaveUp:
+	case d.unknown:
 		return
 	case r.Header == nil, r.Stage.Has(policy.StageGenerate | policy.StageMutateExisting):
 		// Rules with deferred work also evaluate objects that they created or that they no longer match.
-		d.giveUp()
+		d.setUnknown()
 		return
 	case r.Stage.Has(policy.StageMutate):
 		if d.mutates++; d.mutates > 1 {
-			d.giveUp() // because of the mutation of one rule, the next rule may match
+			d.setUnknown() // because of the mutation of one rule, the next rule may match
 			return
 		}
 	}
@@ -69,17 +69,17 @@ func (d *derivation) add(r *policy.Rule) {
 			continue
 		}
 		if len(t) == 0 {
-			d.giveUp()
+			d.setUnknown()
 			return
 		}
 		d.insert(t)
 	}
 	if len(d.terms) > maxTerms || d.groups > maxGroups {
-		d.giveUp()
+		d.setUnknown()
 	}
 }
 
-func (d *derivation) giveUp() { d.gaveUp, d.terms = true, nil }
+func (d *derivation) setUnknown() { d.unknown, d.terms = true, nil }
 
 // term returns the expressions that are true for every request that all filters select and the rule does not exclude. never reports
 // that no such request exists.
@@ -219,7 +219,7 @@ func (h *draft) derive(asked coverage.Operations, protects bool) (_ string, ok b
 // alternatives returns the alternatives of the expression; one of them must be true. known is false if nothing is known, or if the alternatives
 // only depend on the operations.
 func (d *derivation) alternatives(asked coverage.Operations) (texts []string, known bool) {
-	if d.gaveUp {
+	if d.unknown {
 		return nil, false
 	}
 	var union []string

@@ -376,7 +376,7 @@ func (b *builder) addAll() {
 		}
 		for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
 			h := s.draft(fp, &at, nil, nil, b.Options.TimeoutSeconds)
-			h.wild, h.derived.gaveUp = true, true
+			h.wild, h.derived.unknown = true, true
 			h.rules.Add(ops, coverage.Resource{Group: "*", Version: "*", Name: "*", Subresource: "*", Scope: admissionv1.AllScopes})
 		}
 	}

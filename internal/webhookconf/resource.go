@@ -146,17 +146,17 @@ func (h *draft) keepStored(stored func(configuration, webhook string) []admissio
 		return
 	}
 	if h.incomplete {
-		h.keep(stored(configuration, h.name), false)
+		h.addStored(stored(configuration, h.name), false)
 		return
 	}
 	for _, s := range h.namespaces {
 		if s.incomplete {
-			s.keep(stored(configuration, h.name), true)
+			s.addStored(stored(configuration, h.name), true)
 		}
 	}
 }
 
-func (s *policyCoverage) keep(stored []admissionv1.RuleWithOperations, namespaced bool) {
+func (s *policyCoverage) addStored(stored []admissionv1.RuleWithOperations, namespaced bool) {
 	kept := coverage.Set{}
 	kept.AddRules(stored)
 	for p, ops := range kept {

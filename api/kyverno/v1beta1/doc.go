@@ -4,8 +4,9 @@
 //	var request kyvernov1beta1.UpdateRequest
 //	err := yaml.UnmarshalStrict(manifest, &request)
 //
+// The types are only read by the generator of the definitions: they have no lists, no deep copies and no scheme.
+//
 // It imports nothing of Ephor but the other versions of the group.
 //
-// +kubebuilder:object:generate=true
 // +groupName=kyverno.io
 package v1beta1

@@ -9,7 +9,6 @@ import (
 
 // UpdateRequest is work that a request triggered. It is executed after the request is admitted.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:unservedversion
 // +kubebuilder:resource:path=updaterequests,scope=Namespaced,shortName=ur,categories=kyverno
@@ -31,15 +30,6 @@ type UpdateRequest struct {
 	// The state of the work.
 	// +optional
 	Status UpdateRequestStatus `json:"status,omitempty,omitzero"`
-}
-
-// UpdateRequestList is a list of UpdateRequest.
-//
-// +kubebuilder:object:root=true
-type UpdateRequestList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []UpdateRequest `json:"items"`
 }
 
 // RequestType is the type of the rule that requires the work.

@@ -8,7 +8,6 @@ import (
 
 // GlobalContextEntry caches data for all policies, and keeps them up to date.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=globalcontextentries,scope=Cluster,shortName=gctxentry,categories=kyverno
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
@@ -23,13 +22,4 @@ type GlobalContextEntry struct {
 	// The state of the entry in the cluster. The controllers write it.
 	// +optional
 	Status kyvernov2beta1.GlobalContextEntryStatus `json:"status,omitempty"`
-}
-
-// GlobalContextEntryList is a list of GlobalContextEntry.
-//
-// +kubebuilder:object:root=true
-type GlobalContextEntryList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []GlobalContextEntry `json:"items"`
 }

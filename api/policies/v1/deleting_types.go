@@ -8,7 +8,6 @@ import (
 
 // DeletingPolicy deletes resources on a schedule.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=deletingpolicies,scope=Cluster,shortName=dpol,categories=kyverno
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
@@ -24,18 +23,8 @@ type DeletingPolicy struct {
 	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
 }
 
-// DeletingPolicyList is a list of DeletingPolicy.
-//
-// +kubebuilder:object:root=true
-type DeletingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []DeletingPolicy `json:"items"`
-}
-
 // NamespacedDeletingPolicy deletes resources of its own namespace on a schedule.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=namespaceddeletingpolicies,scope=Namespaced,shortName=ndpol,categories=kyverno
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
@@ -49,13 +38,4 @@ type NamespacedDeletingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// NamespacedDeletingPolicyList is a list of NamespacedDeletingPolicy.
-//
-// +kubebuilder:object:root=true
-type NamespacedDeletingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []NamespacedDeletingPolicy `json:"items"`
 }

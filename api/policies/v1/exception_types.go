@@ -9,7 +9,6 @@ import (
 
 // PolicyException exempts resources from policies of this group.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=policyexceptions,scope=Namespaced
 type PolicyException struct {
@@ -21,13 +20,4 @@ type PolicyException struct {
 	// Whether the exception can be evaluated.
 	// +optional
 	Status kyvernov1.PolicyExceptionStatus `json:"status,omitempty,omitzero"`
-}
-
-// PolicyExceptionList is a list of PolicyException.
-//
-// +kubebuilder:object:root=true
-type PolicyExceptionList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []PolicyException `json:"items"`
 }

@@ -8,7 +8,6 @@ import (
 
 // GeneratingPolicy creates resources when other resources are created, updated or deleted.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=generatingpolicies,scope=Cluster,shortName=gpol,categories=kyverno
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
@@ -23,18 +22,8 @@ type GeneratingPolicy struct {
 	Status policiesv1beta1.GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
 }
 
-// GeneratingPolicyList is a list of GeneratingPolicy.
-//
-// +kubebuilder:object:root=true
-type GeneratingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []GeneratingPolicy `json:"items"`
-}
-
 // NamespacedGeneratingPolicy creates resources in its own namespace when other resources of the namespace are created, updated or deleted.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=namespacedgeneratingpolicies,scope=Namespaced,shortName=ngpol,categories=kyverno
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
@@ -47,13 +36,4 @@ type NamespacedGeneratingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// NamespacedGeneratingPolicyList is a list of NamespacedGeneratingPolicy.
-//
-// +kubebuilder:object:root=true
-type NamespacedGeneratingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []NamespacedGeneratingPolicy `json:"items"`
 }

@@ -8,7 +8,6 @@ import (
 
 // ImageValidatingPolicy validates the images of containers and volumes: their signatures, attestations and metadata.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=imagevalidatingpolicies,scope=Cluster,shortName=ivpol,categories=kyverno
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
@@ -24,19 +23,9 @@ type ImageValidatingPolicy struct {
 	Status policiesv1beta1.ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
 
-// ImageValidatingPolicyList is a list of ImageValidatingPolicy.
-//
-// +kubebuilder:object:root=true
-type ImageValidatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ImageValidatingPolicy `json:"items"`
-}
-
 // NamespacedImageValidatingPolicy validates the images of containers and volumes in its own namespace: their signatures, attestations and
 // metadata.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=namespacedimagevalidatingpolicies,scope=Namespaced,shortName=nivpol,categories=kyverno
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
@@ -50,13 +39,4 @@ type NamespacedImageValidatingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// NamespacedImageValidatingPolicyList is a list of NamespacedImageValidatingPolicy.
-//
-// +kubebuilder:object:root=true
-type NamespacedImageValidatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []NamespacedImageValidatingPolicy `json:"items"`
 }

@@ -8,7 +8,6 @@ import (
 
 // MutatingPolicy changes resources with CEL expressions.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=mutatingpolicies,scope=Cluster,shortName=mpol,categories=kyverno
 // +kubebuilder:selectablefield:JSONPath=`.spec.evaluation.mode`
@@ -25,18 +24,8 @@ type MutatingPolicy struct {
 	Status policiesv1beta1.MutatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
 
-// MutatingPolicyList is a list of MutatingPolicy.
-//
-// +kubebuilder:object:root=true
-type MutatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []MutatingPolicy `json:"items"`
-}
-
 // NamespacedMutatingPolicy changes resources of its own namespace with CEL expressions.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=namespacedmutatingpolicies,scope=Namespaced,shortName=nmpol,categories=kyverno
 // +kubebuilder:selectablefield:JSONPath=`.spec.evaluation.mode`
@@ -51,13 +40,4 @@ type NamespacedMutatingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.MutatingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// NamespacedMutatingPolicyList is a list of NamespacedMutatingPolicy.
-//
-// +kubebuilder:object:root=true
-type NamespacedMutatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []NamespacedMutatingPolicy `json:"items"`
 }

@@ -8,7 +8,6 @@ import (
 
 // ValidatingPolicy validates resources with CEL expressions.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=validatingpolicies,scope=Cluster,shortName=vpol,categories=kyverno
 // +kubebuilder:selectablefield:JSONPath=`.spec.evaluation.mode`
@@ -25,18 +24,8 @@ type ValidatingPolicy struct {
 	Status policiesv1beta1.ValidatingPolicyStatus `json:"status,omitempty,omitzero"`
 }
 
-// ValidatingPolicyList is a list of ValidatingPolicy.
-//
-// +kubebuilder:object:root=true
-type ValidatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ValidatingPolicy `json:"items"`
-}
-
 // NamespacedValidatingPolicy validates resources of its own namespace with CEL expressions.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=namespacedvalidatingpolicies,scope=Namespaced,shortName=nvpol,categories=kyverno
 // +kubebuilder:selectablefield:JSONPath=`.spec.evaluation.mode`
@@ -51,13 +40,4 @@ type NamespacedValidatingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.ValidatingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// NamespacedValidatingPolicyList is a list of NamespacedValidatingPolicy.
-//
-// +kubebuilder:object:root=true
-type NamespacedValidatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []NamespacedValidatingPolicy `json:"items"`
 }

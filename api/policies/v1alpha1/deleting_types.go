@@ -8,7 +8,6 @@ import (
 
 // DeletingPolicy deletes resources on a schedule.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion
 // +kubebuilder:resource:path=deletingpolicies,scope=Cluster,shortName=dpol,categories=kyverno
@@ -23,13 +22,4 @@ type DeletingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// DeletingPolicyList is a list of DeletingPolicy.
-//
-// +kubebuilder:object:root=true
-type DeletingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []DeletingPolicy `json:"items"`
 }

@@ -8,7 +8,6 @@ import (
 
 // GeneratingPolicy creates resources when other resources are created, updated or deleted.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion
 // +kubebuilder:resource:path=generatingpolicies,scope=Cluster,shortName=gpol,categories=kyverno
@@ -22,13 +21,4 @@ type GeneratingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// GeneratingPolicyList is a list of GeneratingPolicy.
-//
-// +kubebuilder:object:root=true
-type GeneratingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []GeneratingPolicy `json:"items"`
 }

@@ -8,7 +8,6 @@ import (
 
 // ImageValidatingPolicy validates the images of containers and volumes: their signatures, attestations and metadata.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion
 // +kubebuilder:resource:path=imagevalidatingpolicies,scope=Cluster,shortName=ivpol,categories=kyverno
@@ -23,13 +22,4 @@ type ImageValidatingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// ImageValidatingPolicyList is a list of ImageValidatingPolicy.
-//
-// +kubebuilder:object:root=true
-type ImageValidatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ImageValidatingPolicy `json:"items"`
 }

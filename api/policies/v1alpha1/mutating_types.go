@@ -8,7 +8,6 @@ import (
 
 // MutatingPolicy changes resources with CEL expressions.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion
 // +kubebuilder:resource:path=mutatingpolicies,scope=Cluster,shortName=mpol,categories=kyverno
@@ -24,13 +23,4 @@ type MutatingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.MutatingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// MutatingPolicyList is a list of MutatingPolicy.
-//
-// +kubebuilder:object:root=true
-type MutatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []MutatingPolicy `json:"items"`
 }

@@ -8,7 +8,6 @@ import (
 
 // ValidatingPolicy validates resources with CEL expressions.
 //
-// +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion
 // +kubebuilder:resource:path=validatingpolicies,scope=Cluster,shortName=vpol,categories=kyverno
@@ -24,13 +23,4 @@ type ValidatingPolicy struct {
 	// The state of the policy in the cluster. The controllers write it.
 	// +optional
 	Status policiesv1beta1.ValidatingPolicyStatus `json:"status,omitempty,omitzero"`
-}
-
-// ValidatingPolicyList is a list of ValidatingPolicy.
-//
-// +kubebuilder:object:root=true
-type ValidatingPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ValidatingPolicy `json:"items"`
 }

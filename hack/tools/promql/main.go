@@ -85,7 +85,7 @@ func run(pages, files []string) error {
 	asked := 0
 	for _, q := range seeds {
 		asked++
-		if largest, err := e.ask(q); err != nil || largest <= 0 {
+		if largest, err := e.query(q); err != nil || largest <= 0 {
 			errs = append(errs, fmt.Errorf("%s: the largest value is %v, want more than 0: %v", q, largest, err))
 		}
 	}
@@ -99,7 +99,7 @@ func run(pages, files []string) error {
 		}
 		for _, q := range queries {
 			asked++
-			if _, err := e.ask(q); err != nil {
+			if _, err := e.query(q); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %s: %w", file, q, err))
 			}
 		}
@@ -124,8 +124,8 @@ type engine struct {
 
 var errNoData = errors.New("no data")
 
-// ask evaluates a query and returns its largest value. No data, and only NaN values, are errors.
-func (e *engine) ask(query string) (largest float64, err error) {
+// query evaluates a query and returns its largest value. No data, and only NaN values, are errors.
+func (e *engine) query(query string) (largest float64, err error) {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
 	if err != nil {
 		return 0, err

@@ -148,7 +148,7 @@ func (o *options) check(cmd *cobra.Command) error {
 	return o.cluster.check(cmd.Flags())
 }
 
-// run is walk C of the architecture: it loads, compiles, evaluates in parallel, and prints in the order of the input.
+// run is walk D of the architecture: it loads, compiles, evaluates in parallel, and prints in the order of the input.
 func (o *options) run(cmd *cobra.Command) error {
 	trace := terminal.NewTrace(cmd)
 	if o.output != "" {
@@ -197,10 +197,10 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	targets, more := source.Find(o.targets, source.Options{Context: cmd.Context()})
-	parameters, less := source.Find(o.parameters, source.Options{Context: cmd.Context()})
-	defined, wrong := load.Definitions(o.crds)
-	mistakes = slices.Concat(mistakes, more, less, wrong)
+	targets, targetDiags := source.Find(o.targets, source.Options{Context: cmd.Context()})
+	parameters, parameterDiags := source.Find(o.parameters, source.Options{Context: cmd.Context()})
+	defined, definitionDiags := load.Definitions(o.crds)
+	mistakes = slices.Concat(mistakes, targetDiags, parameterDiags, definitionDiags)
 	set.Programs = exceptions.Join(set.Programs, offline.Now())
 	given := load.Given(payloads)
 	if len(o.resources) > 0 || cluster != nil {

@@ -113,8 +113,8 @@ func (o *options) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
-	diags.Add(more...)
+	resources, moreDiags := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	diags.Add(moreDiags...)
 
 	objects := make([]map[string]any, len(resources)) // as in apply, calls to the API server find these objects
 	for i := range resources {

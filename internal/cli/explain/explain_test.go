@@ -15,8 +15,8 @@ import (
 func TestExplainAgreesWithApply(t *testing.T) {
 	examples := filepath.Join("..", "..", "..", "examples")
 	policies, diags := loadLocated(nil, []string{filepath.Join(examples, "pod-security")}, nil, false)
-	resources, more := source.Load([]string{filepath.Join(examples, "pod-security-tests")}, source.Options{Recursive: true, Numbers: source.Floats})
-	diags.Add(more...)
+	resources, moreDiags := source.Load([]string{filepath.Join(examples, "pod-security-tests")}, source.Options{Recursive: true, Numbers: source.Floats})
+	diags.Add(moreDiags...)
 	if diags.HasErrors() || len(policies) == 0 || len(resources) == 0 {
 		t.Fatalf("%d policies, %d resources, %v", len(policies), len(resources), diags)
 	}

@@ -86,9 +86,9 @@ func (o *options) run(cmd *cobra.Command) error {
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	kinds, diags := o.kinds()
 	kinds = kinds.At(server)
-	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
+	objects, moreDiags := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Git: &o.git})
 	passed := load.PassedBy{Named: true}
-	diags.Add(passed.Files(more)...)
+	diags.Add(passed.Files(moreDiags)...)
 	for i := range diags {
 		if diags[i].Code == diag.HelmTemplate { // it has a name of its own: hooks name all files of a commit
 			diags[i].Severity = diag.Warning

@@ -22,8 +22,8 @@ func Definitions(paths []string) (CustomKinds, diag.List) {
 			diags.Add(diag.Diagnostic{Pos: diag.Position{File: p}, Summary: "a file of definitions ends in .yaml or .yml"})
 			continue
 		}
-		objects, more := source.Load([]string{p}, source.Options{Numbers: source.Floats})
-		diags.Add(more...)
+		objects, moreDiags := source.Load([]string{p}, source.Options{Numbers: source.Floats})
+		diags.Add(moreDiags...)
 		for _, o := range objects {
 			out.Objects = append(out.Objects, o.Value)
 			out.Scopes.AddDefinition(o.Value)

@@ -78,7 +78,7 @@ func NewPreflight() *cobra.Command {
 			report := preflight.Run(cmd.Context(), cluster)
 			var annotated []string
 			if fix {
-				annotated, err = preflight.Keep(cmd.Context(), c, report)
+				annotated, err = preflight.PreserveDefinitions(cmd.Context(), c, report)
 				for _, name := range annotated {
 					fmt.Fprintf(cmd.ErrOrStderr(), "annotated the definition %s\n", name)
 				}

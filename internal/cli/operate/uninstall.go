@@ -58,7 +58,7 @@ func NewUninstall() *cobra.Command {
 				return nil
 			}
 			if !yes {
-				agreed, err := ask(cmd.InOrStdin(), cmd.ErrOrStderr(), "Remove "+terminal.Counted(len(items), "item", "items")+"?")
+				agreed, err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), "Remove "+terminal.Counted(len(items), "item", "items")+"?")
 				if err != nil || !agreed {
 					return errors.Join(err, errors.New("nothing was removed"))
 				}
@@ -79,8 +79,8 @@ func NewUninstall() *cobra.Command {
 	return cmd
 }
 
-// ask asks a yes-or-no question. Any answer but yes means no. Without an answer, such as in a script, it returns an error.
-func ask(in io.Reader, out io.Writer, question string) (bool, error) {
+// confirm asks a yes-or-no question. Any answer but yes means no. Without an answer, such as in a script, it returns an error.
+func confirm(in io.Reader, out io.Writer, question string) (bool, error) {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n')
 	if err != nil && answer == "" {

@@ -27,8 +27,8 @@ const (
 	askTimeout = 30 * time.Second
 )
 
-// ask returns the current result of a query, as a vector.
-func (p prometheus) ask(ctx context.Context, query string) ([]rollout.Sample, error) {
+// query returns the current result of a query, as a vector.
+func (p prometheus) query(ctx context.Context, query string) ([]rollout.Sample, error) {
 	base, err := url.Parse(p.url)
 	if err != nil {
 		return nil, err

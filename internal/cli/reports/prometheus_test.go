@@ -39,7 +39,7 @@ func TestPrometheus(t *testing.T) {
 			if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got, err := prometheus{url: server.URL + "/prefix/", tokenFile: token}.ask(t.Context(), "a+b")
+			got, err := prometheus{url: server.URL + "/prefix/", tokenFile: token}.query(t.Context(), "a+b")
 			switch {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("%v, want %s", err, c.want)

@@ -200,7 +200,7 @@ func (o *rolloutOptions) countRequests(ctx context.Context, c *rollout.Collector
 	if o.prometheus.url == "" {
 		return nil
 	}
-	samples, err := o.prometheus.ask(ctx, rollout.Query(o.policy, o.window))
+	samples, err := o.prometheus.query(ctx, rollout.Query(o.policy, o.window))
 	if err != nil {
 		return fmt.Errorf("--metrics-url: %w", err)
 	}

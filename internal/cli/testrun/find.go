@@ -59,12 +59,12 @@ func loadTests(paths []string, fileName string, clones []source.Clone) ([]testCa
 // the output may show the content of the files that they name.
 func outside(cases []testCase, file string, clones []source.Clone) (diags diag.List) {
 	for i := range clones {
-		if clones[i].Holds(file) != nil {
+		if clones[i].CheckInside(file) != nil {
 			continue
 		}
 		for _, c := range cases {
 			for _, path := range c.files() {
-				if err := clones[i].Holds(path); err != nil {
+				if err := clones[i].CheckInside(path); err != nil {
 					diags.Add(diag.Diagnostic{Pos: diag.Position{File: file}, Summary: fmt.Sprintf("%s: %v", path, err)})
 				}
 			}

@@ -62,8 +62,8 @@ func (f *StoreFlags) Complete() error {
 // Cluster returns the name of the cluster whose decisions are shown; empty for all.
 func (f *StoreFlags) Cluster() string { return f.cluster }
 
-// Keep opens the store, and returns it for reading, with the rows with which every replica receives decisions. Without a store it returns nothing.
-func (f *StoreFlags) Keep(p Process) (decision.Reader, []controller.Row, error) {
+// OpenStore opens the store, and returns it for reading, with the rows with which every replica receives decisions. Without a store it returns nothing.
+func (f *StoreFlags) OpenStore(p Process) (decision.Reader, []controller.Row, error) {
 	if f.address == "" {
 		return nil, nil, nil
 	}

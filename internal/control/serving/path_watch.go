@@ -47,7 +47,7 @@ func (p *Paths) Watch() controller.Row {
 			}
 		}
 		if leaked != "" && leaked == current && asked != current {
-			if err := p.ask(ctx, current); err != nil {
+			if err := p.requestRotation(ctx, current); err != nil {
 				return 0, err
 			}
 		}
@@ -70,8 +70,8 @@ func (p *Paths) Watch() controller.Row {
 	}}
 }
 
-// ask requests that the leader ends an epoch.
-func (p *Paths) ask(ctx context.Context, epoch string) error {
+// requestRotation requests that the leader ends an epoch.
+func (p *Paths) requestRotation(ctx context.Context, epoch string) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.store.Namespace, Name: p.store.Name}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, rotateAnnotation, epoch)
 	if err := p.manager.GetClient().Patch(ctx, secret, client.RawPatch("application/merge-patch+json", patch)); err != nil {

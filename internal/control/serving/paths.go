@@ -130,7 +130,7 @@ func (p *Paths) load(ctx context.Context) error {
 		p.mu.Unlock()
 		return nil
 	}
-	p.take(&secret)
+	p.applySecret(&secret)
 	return nil
 }
 
@@ -159,8 +159,8 @@ func (p *Paths) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: p.store.Namespace, Name: p.store.Name}
 }
 
-// take applies the content of the Secret. It ignores a damaged Secret.
-func (p *Paths) take(secret *corev1.Secret) {
+// applySecret applies the content of the Secret. It ignores a damaged Secret.
+func (p *Paths) applySecret(secret *corev1.Secret) {
 	ring, err := keystore.Parse(secret)
 	var epochs secretpath.Epochs
 	if err == nil {
@@ -197,7 +197,7 @@ func (p *Paths) write(ctx context.Context, secret *corev1.Secret, epochs secretp
 	if err := p.store.Client.Update(ctx, next); err != nil {
 		return fmt.Errorf("write the epochs of the webhook paths to the Secret %s: %w", p.key(), err)
 	}
-	p.take(next)
+	p.applySecret(next)
 	return nil
 }
 
@@ -213,14 +213,14 @@ func (p *Paths) reread() {
 		p.log.Debug("the key of the webhook paths cannot be read again", "secret", p.key(), "error", err)
 		return
 	}
-	p.take(&secret)
+	p.applySecret(&secret)
 }
 
 // Handler follows the Secret.
 func (p *Paths) Handler() toolscache.ResourceEventHandler {
 	take := func(obj any) {
 		if s, ok := obj.(*corev1.Secret); ok && p.on && s.Name == p.store.Name {
-			p.take(s)
+			p.applySecret(s)
 			p.Changed()
 		}
 	}

@@ -30,8 +30,8 @@ func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceede
 	return &Exceeded{notes: newNotes[policy.ID, *kyvernov1.BudgetStatus](), policies: p, writer: &policystatus.Writer{Client: c}, log: log}
 }
 
-// Note records exceeded budgets until Row writes them. Requests wait for Note, so it does not write itself.
-func (e *Exceeded) Note(list []policy.Exceeded) {
+// Record records exceeded budgets until Row writes them. Requests wait for Note, so it does not write itself.
+func (e *Exceeded) Record(list []policy.Exceeded) {
 	for _, x := range list {
 		e.add(x.Program.Identity(), x.Program.Generation, func(now time.Time) *kyvernov1.BudgetStatus {
 			return &kyvernov1.BudgetStatus{
@@ -45,7 +45,7 @@ func (e *Exceeded) Note(list []policy.Exceeded) {
 func (e *Exceeded) Evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	return func(out *policy.Outcome) {
 		if len(out.Exceeded) > 0 {
-			e.Note(out.Exceeded)
+			e.Record(out.Exceeded)
 		}
 		next(out)
 	}

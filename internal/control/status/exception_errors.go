@@ -45,13 +45,13 @@ func (e *ExceptionErrors) Eval(next func(context.Context, engine.Input) policy.O
 	return func(ctx context.Context, in engine.Input) policy.Outcome {
 		out := next(ctx, in)
 		for _, x := range out.ExceptionErrors {
-			e.note(x)
+			e.record(x)
 		}
 		return out
 	}
 }
 
-func (e *ExceptionErrors) note(x policy.ExceptionError) {
+func (e *ExceptionErrors) record(x policy.ExceptionError) {
 	e.metrics.ExceptionNotEvaluated(x.Exception)
 	about := x.Program.Kind + " " + x.Program.Key()
 	added := e.add(x.Exception.ID(), x.Exception.Generation, func(now time.Time) exceptionError {

@@ -103,7 +103,7 @@ func (u *ExceptionUse) once(ctx context.Context) (time.Duration, error) {
 		written, err := u.write(ctx, x, mine, now, began)
 		errs = append(errs, err)
 		if !written {
-			u.keep(id, x)
+			u.restore(id, x)
 		}
 	}
 	return next.Sub(now), errors.Join(errs...)
@@ -125,8 +125,8 @@ func (u *ExceptionUse) write(ctx context.Context, x *exceptionUse, mine bool, no
 	return u.writer.WriteExceptionUse(ctx, object, &x.Uses, now, began)
 }
 
-// keep adds counts that were not written to the later ones.
-func (u *ExceptionUse) keep(id policy.ExceptionID, x *exceptionUse) {
+// restore adds counts that were not written to the later ones.
+func (u *ExceptionUse) restore(id policy.ExceptionID, x *exceptionUse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	later := u.counts[id]

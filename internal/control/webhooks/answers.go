@@ -94,14 +94,14 @@ func (a *Answers) Allowed(ctx context.Context, q world.AccessRequest) (bool, str
 	exact := question{q.Username, q.Verb, q.Group, q.Version, q.Resource, q.Subresource, q.Namespace, q.Name}
 	all := exact
 	all.namespace, all.name = "", ""
-	known, err := a.ask(ctx, all, q.Groups)
+	known, err := a.lookUp(ctx, all, q.Groups)
 	if err == nil && !known.allowed && exact != all {
-		known, err = a.ask(ctx, exact, q.Groups)
+		known, err = a.lookUp(ctx, exact, q.Groups)
 	}
 	return known.allowed, known.reason, err
 }
 
-func (a *Answers) ask(ctx context.Context, q question, groups []string) (answer, error) {
+func (a *Answers) lookUp(ctx context.Context, q question, groups []string) (answer, error) {
 	before := a.kept[q]
 	if a.now().Before(before.until) {
 		return before, nil

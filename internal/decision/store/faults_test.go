@@ -149,7 +149,7 @@ func TestReceiverTakesTurns(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if status, text := r.take(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, bytes.NewReader(body))); status != 204 {
+				if status, text := r.receive(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, bytes.NewReader(body))); status != 204 {
 					t.Errorf("status %d: %s", status, text)
 				}
 			})

@@ -172,8 +172,8 @@ func migrate(ctx context.Context, c *pgconn.PgConn) error {
 	})
 }
 
-// entry is a record with the columns by which it is found.
-type entry struct {
+// recordRow is a record with the columns by which it is found.
+type recordRow struct {
 	At        int64    `json:"at"`
 	UID       string   `json:"uid"`
 	Cluster   string   `json:"cluster"`
@@ -206,7 +206,7 @@ func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 // WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records, so that a batch whose connection was lost can be
 // stored again.
 func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
-	entries := make([]entry, len(records))
+	entries := make([]recordRow, len(records))
 	bodies := bodies{}
 	for i := range records {
 		r := records[i]
@@ -225,7 +225,7 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 		for _, x := range r.Rules {
 			policies = append(policies, plain(x.Policy))
 		}
-		entries[i] = entry{
+		entries[i] = recordRow{
 			At: r.Time.UnixMicro(), UID: plain(r.UID), Cluster: plain(r.Cluster), Namespace: plain(r.Namespace), User: plain(r.User), Kind: plain(r.Kind), Verdict: plain(string(r.Verdict)),
 			Policies: policies, Record: base64.StdEncoding.EncodeToString(b), Bodies: keys,
 		}

@@ -88,7 +88,7 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 
 // ServeHTTP implements http.Handler.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	status, text := r.take(req)
+	status, text := r.receive(req)
 	if status == http.StatusNoContent {
 		if text != "" {
 			w.Header().Set(lostHeader, text)
@@ -99,8 +99,8 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	http.Error(w, text, status)
 }
 
-// take stores a batch. The text explains an error; for a batch that was stored in part it is the number of records that were not stored.
-func (r *Receiver) take(req *http.Request) (status int, text string) {
+// receive stores a batch. The text explains an error; for a batch that was stored in part it is the number of records that were not stored.
+func (r *Receiver) receive(req *http.Request) (status int, text string) {
 	if req.URL.Path != batchPath {
 		return http.StatusNotFound, "there is nothing here"
 	}

@@ -270,7 +270,7 @@ func TestReceiver(t *testing.T) {
 		{"POST", "/", third, 404, 4},
 		{"POST", batchPath, third, 204, 6},
 	} {
-		status, _ := r.take(httptest.NewRequestWithContext(t.Context(), c.method, "https://x"+c.path, strings.NewReader(c.body)))
+		status, _ := r.receive(httptest.NewRequestWithContext(t.Context(), c.method, "https://x"+c.path, strings.NewReader(c.body)))
 		if got, _ := to.stored(); status != c.status || len(got) != c.stored {
 			t.Errorf("%d: status %d, %d records are stored; want %d, %d", i, status, len(got), c.status, c.stored)
 		}
@@ -279,7 +279,7 @@ func TestReceiver(t *testing.T) {
 	to.set(&decision.PartlyStored{Lost: 1, Err: errors.New("rejected")})
 	partly := batch(decision.NewBatchID())
 	for range 2 {
-		status, text := r.take(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, strings.NewReader(partly)))
+		status, text := r.receive(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, strings.NewReader(partly)))
 		if status != 204 || text != "1" {
 			t.Errorf("a batch that is stored in part: status %d, %q records are lost", status, text)
 		}
@@ -292,7 +292,7 @@ func TestReceiver(t *testing.T) {
 	to.set(&decision.PartlyStored{Lost: 2, Err: errors.New("rejected")})
 	none := batch(decision.NewBatchID())
 	for _, want := range []int{503, 204} {
-		if status, _ := r.take(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, strings.NewReader(none))); status != want {
+		if status, _ := r.receive(httptest.NewRequestWithContext(t.Context(), "POST", "https://x"+batchPath, strings.NewReader(none))); status != want {
 			t.Errorf("a batch of which nothing was stored: status %d, want %d", status, want)
 		}
 		to.set(nil)

@@ -280,7 +280,7 @@ func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
 		at, end, step, order = end, at, 1, "ASC"
 	}
 	for found := false; ; at += step {
-		id, err := r.take(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order,
+		id, err := r.addRows(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order,
 			at, prefix, r.sel.uid, r.sel.from, r.sel.to)
 		switch {
 		case err != nil:
@@ -320,7 +320,7 @@ func (r *pageReader) scan(ctx context.Context) error {
 			from = end.Int64
 		}
 		left := r.limit - len(r.page.Records)
-		at, err := r.take(ctx, from, "SELECT "+columns+" FROM decision WHERE id < ? AND id >= ?"+r.and()+" ORDER BY id DESC", to, from)
+		at, err := r.addRows(ctx, from, "SELECT "+columns+" FROM decision WHERE id < ? AND id >= ?"+r.and()+" ORDER BY id DESC", to, from)
 		if err != nil {
 			return err
 		}
@@ -349,7 +349,7 @@ func (r *pageReader) forward(ctx context.Context) error {
 		if !last {
 			to = end.Int64
 		}
-		at, err := r.take(ctx, to-1, "SELECT "+columns+" FROM decision WHERE id >= ? AND id < ?"+r.and()+" ORDER BY id", from, to)
+		at, err := r.addRows(ctx, to-1, "SELECT "+columns+" FROM decision WHERE id >= ? AND id < ?"+r.and()+" ORDER BY id", from, to)
 		if err != nil {
 			return err
 		}
@@ -364,8 +364,8 @@ func (r *pageReader) forward(ctx context.Context) error {
 	}
 }
 
-// take adds the records that a query selects, up to the limit. It returns the id of the last one, or end if the limit is not reached.
-func (r *pageReader) take(ctx context.Context, end int64, query string, args ...any) (at int64, err error) {
+// addRows adds the records that a query selects, up to the limit. It returns the id of the last one, or end if the limit is not reached.
+func (r *pageReader) addRows(ctx context.Context, end int64, query string, args ...any) (at int64, err error) {
 	rows, err := r.tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
@@ -562,7 +562,7 @@ func (r *pageReader) byShape(ctx context.Context) error {
 				heap.Fix(&all, 0)
 			}
 		}
-		at, err := r.take(ctx, ids[len(ids)-1], "SELECT "+columns+" FROM decision WHERE id IN ("+list(ids)+")"+r.and()+" ORDER BY id DESC")
+		at, err := r.addRows(ctx, ids[len(ids)-1], "SELECT "+columns+" FROM decision WHERE id IN ("+list(ids)+")"+r.and()+" ORDER BY id DESC")
 		if err != nil {
 			return err
 		}

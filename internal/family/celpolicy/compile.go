@@ -67,10 +67,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 	documents := in.Payload != policy.NoPayload
 	s := &Subject{namespace: p.Namespace}
 	if p.Unconfined {
-		s.payload = in.Payload
-	}
-	if p.Unconfined {
-		s.namespace = ""
+		s.payload, s.namespace = in.Payload, ""
 	}
 	path := cmp.Or(in.Path, "spec")
 	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != "", Trigger: in.Trigger}, in.Allowance)

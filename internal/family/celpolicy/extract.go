@@ -3,7 +3,6 @@ package celpolicy
 import (
 	"maps"
 	"slices"
-	"strconv"
 
 	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/policy"
@@ -115,19 +114,13 @@ func both(first, second policy.Yield) policy.Yield {
 }
 
 func findTemplates(v any, path string, out *[]Template) {
-	switch x := v.(type) {
-	case map[string]any:
-		if spec, ok := x["spec"].(map[string]any); ok && areContainers(spec["containers"]) {
-			*out = append(*out, Template{Path: path, Pod: x})
-			return
-		}
-		for _, k := range slices.Sorted(maps.Keys(x)) {
-			findTemplates(x[k], path+"."+k, out)
-		}
-	case []any:
-		for i, e := range x {
-			findTemplates(e, path+"["+strconv.Itoa(i)+"]", out)
-		}
+	m, _ := v.(map[string]any)
+	if spec, ok := m["spec"].(map[string]any); ok && areContainers(spec["containers"]) {
+		*out = append(*out, Template{Path: path, Pod: m})
+		return
+	}
+	for at, e := range value.Children(v, path) {
+		findTemplates(e, at, out)
 	}
 }
 

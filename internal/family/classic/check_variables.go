@@ -216,23 +216,16 @@ func walk(v any, path string, visit func(text, path string)) {
 // contextNames returns the names that context entries define anywhere in the rule.
 func contextNames(v any) []string {
 	var out []string
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			out = append(out, contextNames(e)...)
+	m, _ := v.(map[string]any)
+	entries, _ := m["context"].([]any)
+	for _, e := range entries {
+		entry, _ := e.(map[string]any)
+		if name, _ := entry["name"].(string); name != "" {
+			out = append(out, name)
 		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if list, ok := v[k].([]any); ok && k == "context" {
-				for _, e := range list {
-					m, _ := e.(map[string]any)
-					if name, _ := m["name"].(string); name != "" {
-						out = append(out, name)
-					}
-				}
-			}
-			out = append(out, contextNames(v[k])...)
-		}
+	}
+	for _, e := range value.Children(v, "") {
+		out = append(out, contextNames(e)...)
 	}
 	return out
 }

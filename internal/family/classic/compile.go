@@ -52,12 +52,12 @@ func compileWithin(p *kyvernov1.ClusterPolicy, allowance *compilecost.Allowance)
 func addRule(out *policy.Program, p *kyvernov1.ClusterPolicy, r *kyvernov1.Rule, authored int, origin policy.Origin, allowance *compilecost.Allowance) {
 	path := "spec.rules[" + strconv.Itoa(authored) + "]"
 	plan, diags := action(&p.Spec, r, path)
-	compiled, more := rule.Compile(r, rule.Input{
+	compiled, moreDiags := rule.Compile(r, rule.Input{
 		Namespace: out.Namespace, Path: path, Index: len(out.Rules), Origin: origin, Action: plan, Allowance: allowance,
 	})
 	compiled.Generation, compiled.OnPolicyChange = generation(&p.Spec, r), onPolicyChange(&p.Spec, r)
 	out.Rules = append(out.Rules, compiled)
-	for _, d := range append(diags, more...) {
+	for _, d := range append(diags, moreDiags...) {
 		// A mistake in an authored rule also appears in its autogen rules, and a mistake in the policy's overrides appears in every
 		// rule. Each is reported once.
 		if origin.IsAutogen() {

@@ -66,13 +66,13 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string, allowance *compil
 	rule.Needs = matcher.Needs()
 	rule.MatchSteps = matcher.Steps()
 
-	chain, more := loader.Compile(spec.Context, ns, "spec.context", allowance)
-	diags.Add(more...)
+	chain, moreDiags := loader.Compile(spec.Context, ns, "spec.context", allowance)
+	diags.Add(moreDiags...)
 	reads := chain.Reads()
 	var conditions *condition.Set
 	if tree := conditionTree(spec.Conditions); tree != nil {
-		conditions, more = condition.Compile(tree, "spec.conditions", allowance)
-		diags.Add(more...)
+		conditions, moreDiags = condition.Compile(tree, "spec.conditions", allowance)
+		diags.Add(moreDiags...)
 		reads.AddNames(conditions.Roots()...)
 		for _, t := range conditions.Templates() {
 			reads.Add(t)

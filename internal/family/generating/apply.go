@@ -26,8 +26,8 @@ const (
 	textCrossNamespace = "cross-namespace generation denied: a policy in namespace %q cannot generate resources into namespace %q"
 )
 
-// take adds the objects of a call of generator.apply. It places namespaced objects in this namespace, even if they name another one.
-func (o *output) take(namespace string, objects []map[string]any) error {
+// addAll adds the objects of a call of generator.apply. It places namespaced objects in this namespace, even if they name another one.
+func (o *output) addAll(namespace string, objects []map[string]any) error {
 	for _, object := range objects {
 		for _, one := range itemsOf(object) {
 			if err := o.add(one, func(string) (string, error) { return namespace, nil }); err != nil {

@@ -29,7 +29,7 @@ func (g *generator) eval(c *policy.Call) policy.Yield {
 		return exemption.Full
 	}
 	out := &output{call: c}
-	in.Exceptions, in.Generate = exemption.Allowed, out.take
+	in.Exceptions, in.Generate = exemption.Allowed, out.addAll
 	run := g.subject.Rule.Begin(c.Context(), c.Meter, in)
 	if !c.Request.Held { // otherwise the conditions held at admission, and cannot be evaluated again
 		if ok, err := run.Applies(); err != nil {

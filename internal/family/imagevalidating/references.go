@@ -191,7 +191,7 @@ func compileGlob(text string, a *compilecost.Allowance) (glob, error) {
 	if err != nil {
 		return glob{}, err
 	}
-	if err := a.Take(size.Cost); err != nil {
+	if err := a.Charge(size.Cost); err != nil {
 		return glob{}, err
 	}
 	re, err := regexp.Compile(out.String() + `$`)

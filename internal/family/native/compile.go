@@ -64,10 +64,10 @@ func newBinding(name, policyName string, match *admissionregistrationv1.MatchRes
 	if policyName == "" {
 		diags.Errorf("spec.policyName", "a binding needs the name of a policy")
 	}
-	var more diag.List
+	var moreDiags diag.List
 	if match != nil {
-		b.match, more = constraint.Compile(match, "spec.matchResources", constraint.Options{})
-		diags.Add(more...)
+		b.match, moreDiags = constraint.Compile(match, "spec.matchResources", constraint.Options{})
+		diags.Add(moreDiags...)
 	}
 	if ref == nil {
 		return b, diags

@@ -38,8 +38,34 @@ func TestMain(m *testing.M) {
 		runtime.GC()
 		firstgc.End()
 		fmt.Println(first, ended, gogc())
+	case "fill":
+		if filled = make([][]byte, 7<<10); filled != nil {
+			for i := range filled {
+				filled[i] = make([]byte, 1<<10)
+			}
+		}
 	default:
 		os.Exit(m.Run())
+	}
+}
+
+var filled [][]byte
+
+// BenchmarkStart measures a process that fills its heap with 7 MB, as the packages that Ephor links do, with the delay and without it.
+func BenchmarkStart(b *testing.B) {
+	for name, env := range map[string]string{"delayed": "OTHER=", "own pace": "GOGC=100"} {
+		b.Run(name, func(b *testing.B) {
+			var used time.Duration
+			for b.Loop() {
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(without(os.Environ(), "GOGC", "GOMEMLIMIT"), child+"=fill", env)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatal(err, string(out))
+				}
+				used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+			}
+			b.ReportMetric(float64(used.Microseconds())/float64(b.N), "cpu-µs/op")
+		})
 	}
 }
 

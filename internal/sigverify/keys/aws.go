@@ -86,7 +86,7 @@ func (r *Resolver) aws(ctx context.Context, ref string, transport http.RoundTrip
 		PublicKey []byte
 		KeyUsage  string
 	}
-	if err := ask(req, transport, awsService, &answer); err != nil {
+	if err := sendJSON(req, transport, awsService, &answer); err != nil {
 		return nil, err
 	}
 	if answer.KeyUsage != "" && answer.KeyUsage != "SIGN_VERIFY" {

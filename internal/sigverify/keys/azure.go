@@ -54,7 +54,7 @@ func (r *Resolver) azure(ctx context.Context, ref string, transport http.RoundTr
 			Enabled *bool `json:"enabled"`
 		} `json:"attributes"`
 	}
-	if err := ask(req, transport, azureService, &answer); err != nil {
+	if err := sendJSON(req, transport, azureService, &answer); err != nil {
 		return nil, err
 	}
 	if e := answer.Attributes.Enabled; e != nil && !*e {
@@ -122,7 +122,7 @@ func (r *Resolver) azureToken(ctx context.Context, resource string) (string, err
 	var answer struct {
 		Token string `json:"access_token"`
 	}
-	if err := ask(req, r.options.Operator, "the login of Azure", &answer); err != nil {
+	if err := sendJSON(req, r.options.Operator, "the login of Azure", &answer); err != nil {
 		var gone *fetch.GoneError
 		if errors.As(err, &gone) {
 			err = gone.Err // the login failed; the key may still exist

@@ -46,7 +46,7 @@ func (r *Resolver) google(ctx context.Context, ref string, transport http.RoundT
 			return err
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
-		return ask(req, transport, googleService, into)
+		return sendJSON(req, transport, googleService, into)
 	}
 	versions := []string{parts[1] + "/cryptoKeyVersions/" + parts[2]}
 	if parts[2] == "" {

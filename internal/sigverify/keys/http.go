@@ -19,8 +19,8 @@ import (
 // maxAnswer is the maximum size of a response, in bytes.
 const maxAnswer = 256 << 10
 
-// ask sends a request and decodes the response, which is JSON.
-func ask(req *http.Request, transport http.RoundTripper, service string, into any) error {
+// sendJSON sends a request and decodes the response, which is JSON.
+func sendJSON(req *http.Request, transport http.RoundTripper, service string, into any) error {
 	body, err := body(req, transport, service)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func (r *Resolver) vault(ctx context.Context, ref string, transport http.RoundTr
 			Type   string `json:"type"`
 		} `json:"data"`
 	}
-	if err := ask(req, transport, vaultService, &answer); err != nil {
+	if err := sendJSON(req, transport, vaultService, &answer); err != nil {
 		return nil, err
 	}
 	var versions []int

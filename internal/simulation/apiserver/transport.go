@@ -137,7 +137,7 @@ func (c *Client) passes(ctx context.Context) error {
 	}
 }
 
-func (c *Client) holds() bool {
+func (c *Client) isHeld() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.held != nil
@@ -201,7 +201,7 @@ func (c *Client) pass(q *Request) (*http.Response, Fault, error) {
 	if s.Fault != nil {
 		fault = s.Fault(q)
 	}
-	if q.Resource == "" && (fault.Hang || fault.Delay > 0 || fault.AnswerDelay > 0 || c.holds()) && lockedElsewhere() {
+	if q.Resource == "" && (fault.Hang || fault.Delay > 0 || fault.AnswerDelay > 0 || c.isHeld()) && lockedElsewhere() {
 		return nil, fault, errors.New("net/http: timeout awaiting response headers (simulated)")
 	}
 	if err := c.passes(q.ctx); err != nil {

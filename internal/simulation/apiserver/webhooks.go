@@ -101,7 +101,7 @@ func (s *Server) admit(q *Request, t *table, key string, before *object, after m
 	s.mu.Unlock()
 	err := func() error {
 		for _, w := range mutating {
-			patch, err := s.ask(a, w)
+			patch, err := s.callWebhook(a, w)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (s *Server) admit(q *Request, t *table, key string, before *object, after m
 			}
 		}
 		for _, w := range validating {
-			if _, err := s.ask(a, w); err != nil {
+			if _, err := s.callWebhook(a, w); err != nil {
 				return err
 			}
 		}
@@ -205,8 +205,8 @@ func (a *attributes) matched(w webhook) bool {
 	return selects(w.ObjectSelector, labelsOf(a.before), labelsOf(a.after))
 }
 
-// ask calls one webhook, and returns its patch.
-func (s *Server) ask(a *attributes, w webhook) ([]byte, error) {
+// callWebhook calls one webhook, and returns its patch.
+func (s *Server) callWebhook(a *attributes, w webhook) ([]byte, error) {
 	patch, denied, err := s.call(a, w)
 	if denied != nil {
 		return nil, denied

@@ -2,7 +2,7 @@
 //
 //	w := enqueue.New(enqueue.Options{API: updaterequest.NewAPI(client), Namespace: "kyverno", Threshold: threshold, …})
 //	w.Reconcile(ctx)                                // of a row: retries the writes that did not succeed in time
-//	warnings := w.Keep(ctx, request, outcome.Work)  // before the request is answered
+//	warnings := w.Write(ctx, request, outcome.Work) // before the request is answered
 //
 // The name of an UpdateRequest is derived from the policy and the trigger, so writing is idempotent: another request for the same work
 // raises the generation of the existing one. It holds the policy, the rules, the trigger, the requester and the request itself, so that

@@ -36,7 +36,7 @@ func TestUpdatesSayWhetherThereAreChanges(t *testing.T) {
 		r := request(c.operation, "u1")
 		r.GVK.Kind, r.RequestGVK.Kind = c.kind, c.kind
 		r.OldObject, r.Object = object(c.kind, "7", c.old), object(c.kind, "7", c.object)
-		w.Keep(t.Context(), r, generate(0))
+		w.Write(t.Context(), r, generate(0))
 		if got := s.only(t).Annotations[updaterequest.AnnotationUpdate]; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -45,7 +45,7 @@ func TestUpdatesSayWhetherThereAreChanges(t *testing.T) {
 			t.Errorf("%s: %v, %q, %v", name, changed, replaces, known)
 		}
 		r.Object, r.OldObject = object(c.kind, "8", "a"), object(c.kind, "8", "b")
-		w.Keep(t.Context(), r, generate(0))
+		w.Write(t.Context(), r, generate(0))
 		if got := s.only(t).Annotations[updaterequest.AnnotationUpdate]; c.operation == policy.Update && got == c.want {
 			if c.want != "" {
 				t.Errorf("%s: it still says %q after another request", name, got)

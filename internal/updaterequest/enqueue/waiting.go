@@ -18,8 +18,8 @@ func (w *Writer) Waiting() int {
 	return len(w.waiting)
 }
 
-// take removes the waiting UpdateRequest of that name and returns it, or nil if there is none.
-func (w *Writer) take(name string) *plan {
+// takeWaiting removes the waiting UpdateRequest of that name and returns it, or nil if there is none.
+func (w *Writer) takeWaiting(name string) *plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x := w.waiting[name]
@@ -145,7 +145,7 @@ func (w *Writer) retry(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	p := w.take(name)
+	p := w.takeWaiting(name)
 	if p == nil {
 		return nil // a request has written it meanwhile
 	}

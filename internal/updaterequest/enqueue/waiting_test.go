@@ -54,7 +54,7 @@ func TestT24WaitingRequestsHoldNoReview(t *testing.T) {
 	w, _, _ := writer(&store{down: errors.New("the API server is away")}, 0)
 	req := request(policy.Create, "u")
 	req.Name, req.UID, req.User = review[:5], review[:6], &policy.User{Username: review[:7], Groups: []string{review[:8]}, Extra: map[string][]string{review[:9]: {review[:10]}}}
-	w.Keep(t.Context(), req, generate(0))
+	w.Write(t.Context(), req, generate(0))
 	if w.Waiting() != 1 {
 		t.Fatal("nothing waits")
 	}
@@ -95,7 +95,7 @@ func TestRequestsOfOneTriggerWaitTogether(t *testing.T) {
 			running.Go(func() {
 				req := request(policy.Update, "u1")
 				req.UID = fmt.Sprint("review-", i)
-				w.Keep(t.Context(), req, generate(0))
+				w.Write(t.Context(), req, generate(0))
 			})
 		}
 		running.Wait()

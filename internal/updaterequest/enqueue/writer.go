@@ -111,9 +111,9 @@ func New(o Options) *Writer {
 	return &Writer{Options: o, seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
 }
 
-// Keep writes the work of a request before the request is answered. It returns soon after ctx is done. Work that is not written by then
+// Write writes the work of a request before the request is answered. It returns soon after ctx is done. Work that is not written by then
 // waits, and the returned warnings report it.
-func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string) {
+func (w *Writer) Write(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string) {
 	roles, err := rolesFor(ctx, req, work)
 	var todo []plan
 	if err == nil {
@@ -132,10 +132,10 @@ func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Wo
 	errs := make([]error, len(todo))
 	var running sync.WaitGroup
 	for i := 1; i < len(todo); i++ {
-		running.Go(func() { errs[i] = w.keep(ctx, todo[i]) })
+		running.Go(func() { errs[i] = w.writeOrWait(ctx, todo[i]) })
 	}
 	if len(todo) > 0 {
-		errs[0] = w.keep(ctx, todo[0])
+		errs[0] = w.writeOrWait(ctx, todo[0])
 	}
 	running.Wait()
 	for i, err := range errs {
@@ -154,8 +154,8 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 	return policy.Roles{}, nil
 }
 
-// keep writes one UpdateRequest, or adds it to the waiting ones. The returned error is for the requester.
-func (w *Writer) keep(ctx context.Context, p plan) error {
+// writeOrWait writes one UpdateRequest, or adds it to the waiting ones. The returned error is for the requester.
+func (w *Writer) writeOrWait(ctx context.Context, p plan) error {
 	unlock, err := w.lock(ctx, p.object.Name)
 	if err == nil {
 		if earlier := w.waitsFor(p.object.Name); earlier != nil && !mergeable(&earlier.Spec, &p.object.Spec) {
@@ -166,7 +166,7 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	}
 	if err == nil {
 		defer unlock()
-		if earlier := w.take(p.object.Name); earlier != nil {
+		if earlier := w.takeWaiting(p.object.Name); earlier != nil {
 			join(earlier.object, p.object)
 		}
 		err = w.write(ctx, p.object)

@@ -201,7 +201,7 @@ func request(op policy.Operation, uid string) *policy.Request {
 func TestContent(t *testing.T) {
 	s := &store{}
 	w, _, counts := writer(s, 1000)
-	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0, 1)); len(warnings) > 0 {
+	if warnings := w.Write(t.Context(), request(policy.Create, "u1"), generate(0, 1)); len(warnings) > 0 {
 		t.Fatal(warnings)
 	}
 	u := s.only(t)
@@ -228,7 +228,7 @@ func TestContent(t *testing.T) {
 func TestMutateExisting(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 1000)
-	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
+	w.Write(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
 	u := s.only(t)
 	if u.Spec.RequestType != kyvernov2.Mutate || u.Spec.Rule != "m" || u.Spec.Context.UserInfo.ClusterRoles[0] != "admin" || u.Spec.Context.UserInfo.Roles[0] != "ns:r" {
 		t.Errorf("%+v", u.Spec)
@@ -258,8 +258,8 @@ func TestSecret(t *testing.T) {
 	}
 	s := &store{}
 	w, _, _ := writer(s, 1000)
-	w.Keep(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
-	w.Keep(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[1], Kind: policy.WorkMutateExisting}})
+	w.Write(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
+	w.Write(t.Context(), secret(policy.Update), []policy.Work{{Program: p, Rule: p.Rules[1], Kind: policy.WorkMutateExisting}})
 	u := s.only(t)
 	text, err := json.Marshal(u)
 	if err != nil || strings.Contains(string(text), "bmV3") || strings.Contains(string(text), "b2xk") {
@@ -279,7 +279,7 @@ func TestSecret(t *testing.T) {
 	if len(u.Spec.RuleContext) != 2 {
 		t.Errorf("%+v", u.Spec.RuleContext)
 	}
-	w.Keep(t.Context(), request(policy.Update, "u2"), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
+	w.Write(t.Context(), request(policy.Update, "u2"), []policy.Work{{Program: p, Rule: p.Rules[0], Kind: policy.WorkMutateExisting}})
 	for _, u := range s.objects {
 		if u.Spec.Resource.Kind == "Namespace" && updaterequest.Held(u, p, "reads") {
 			t.Error("the old content of other objects is stored")
@@ -291,9 +291,9 @@ func TestSecret(t *testing.T) {
 func TestRepeat(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 1000)
-	w.Keep(t.Context(), request(policy.Update, "u1"), generate(0))
-	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
-	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream, Synchronize: true}})
+	w.Write(t.Context(), request(policy.Update, "u1"), generate(0))
+	w.Write(t.Context(), request(policy.Update, "u1"), generate(1))
+	w.Write(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream, Synchronize: true}})
 	u := s.only(t)
 	if u.Generation != 3 || s.created != 1 || len(u.Spec.RuleContext) != 2 || u.Status.State != "" {
 		t.Fatalf("generation %d, %+v", u.Generation, u.Spec.RuleContext)
@@ -305,17 +305,17 @@ func TestRepeat(t *testing.T) {
 	}
 	// Another replica changes it between reading and writing, then executes it.
 	s.before = func() { u := s.objects[u.Name]; u.ResourceVersion = "other" }
-	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
+	w.Write(t.Context(), request(policy.Update, "u1"), generate(1))
 	s.before = func() { s.delete(u.Name) }
-	if warnings := w.Keep(t.Context(), request(policy.Update, "u1"), generate(1)); len(warnings) > 0 || s.created != 2 {
+	if warnings := w.Write(t.Context(), request(policy.Update, "u1"), generate(1)); len(warnings) > 0 || s.created != 2 {
 		t.Errorf("%v, created %d", warnings, s.created)
 	}
 	// Another trigger, another policy, another type.
 	before := s.created
-	w.Keep(t.Context(), request(policy.Update, "u2"), generate(1))
-	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
+	w.Write(t.Context(), request(policy.Update, "u2"), generate(1))
+	w.Write(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
 	other := &policy.Program{Name: "quota", Namespace: "shop", Rules: program.Rules}
-	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: other, Rule: program.Rules[1], Kind: policy.WorkGenerate}})
+	w.Write(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: other, Rule: program.Rules[1], Kind: policy.WorkGenerate}})
 	if s.created != before+3 {
 		t.Errorf("%d were created, want %d", s.created-before, 3)
 	}
@@ -325,9 +325,9 @@ func TestRepeat(t *testing.T) {
 func TestOperationsDoNotMix(t *testing.T) {
 	s := &store{}
 	w, _, _ := writer(s, 1000)
-	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
-	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
-	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
+	w.Write(t.Context(), request(policy.Update, "u1"), generate(1))
+	w.Write(t.Context(), request(policy.Update, "u1"), generate(1))
 	if len(s.objects) != 2 {
 		t.Fatalf("%d UpdateRequests", len(s.objects))
 	}
@@ -339,8 +339,8 @@ func TestOperationsDoNotMix(t *testing.T) {
 	}
 	// If all rules are requested again, nothing is lost.
 	s.objects = nil
-	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
-	w.Keep(t.Context(), request(policy.Delete, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream}})
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
+	w.Write(t.Context(), request(policy.Delete, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream}})
 	if u := s.only(t); u.Spec.Context.AdmissionRequestInfo.Operation != "DELETE" || !u.Spec.RuleContext[0].DeleteDownstream {
 		t.Errorf("%+v", u.Spec)
 	}
@@ -350,7 +350,7 @@ func TestOperationsDoNotMix(t *testing.T) {
 func TestFailureWaits(t *testing.T) {
 	s := &store{down: errors.New("etcd has no leader")}
 	w, events, counts := writer(s, 1000)
-	warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	warnings := w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
 	want := "policy quota: its work is delayed: write UpdateRequest "
 	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], want) || !strings.HasSuffix(warnings[0], "etcd has no leader") {
 		t.Errorf("%q", warnings)
@@ -366,12 +366,12 @@ func TestFailureWaits(t *testing.T) {
 	}
 	s.down = nil
 	// A request for the same policy and trigger takes over the waiting work.
-	w.Keep(t.Context(), request(policy.Create, "u1"), generate(1))
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(1))
 	if u := s.only(t); len(u.Spec.RuleContext) != 2 || w.Waiting() != 0 {
 		t.Errorf("%+v, %d wait", u.Spec.RuleContext, w.Waiting())
 	}
 	s.down = errors.New("again")
-	w.Keep(t.Context(), request(policy.Create, "u2"), generate(1))
+	w.Write(t.Context(), request(policy.Create, "u2"), generate(1))
 	s.down = nil
 	if w.flush(t.Context()) != nil || len(s.objects) != 2 || counts.waiting != 0 {
 		t.Errorf("%d objects, %+v", len(s.objects), counts)
@@ -382,11 +382,11 @@ func TestFailureWaits(t *testing.T) {
 func TestRefused(t *testing.T) {
 	s := &store{down: apierrors.NewRequestEntityTooLargeError("limit is 3145728")}
 	w, events, _ := writer(s, 1000)
-	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "its work is lost: ") || w.Waiting() != 0 || len(events.events) != 1 {
+	if warnings := w.Write(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "its work is lost: ") || w.Waiting() != 0 || len(events.events) != 1 {
 		t.Errorf("%q, %d wait, %+v", warnings, w.Waiting(), events.events)
 	}
 	s.down = errors.New("down")
-	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
 	s.down = apierrors.NewBadRequest("no")
 	if w.flush(t.Context()); w.Waiting() != 0 || len(events.events) != 3 {
 		t.Errorf("%d wait, %+v", w.Waiting(), events.events)
@@ -398,7 +398,7 @@ func TestThreshold(t *testing.T) {
 	s := &store{}
 	w, events, counts := writer(s, 2)
 	for i := range 4 {
-		warnings := w.Keep(t.Context(), request(policy.Create, fmt.Sprint("u", i)), generate(0))
+		warnings := w.Write(t.Context(), request(policy.Create, fmt.Sprint("u", i)), generate(0))
 		if full := i >= 2; full != (len(warnings) == 1) || full && !strings.Contains(warnings[0], "its work is delayed: as many UpdateRequests as updateRequestThreshold allows (2) wait") {
 			t.Errorf("%d: %q", i, warnings)
 		}
@@ -406,7 +406,7 @@ func TestThreshold(t *testing.T) {
 	if w.Waiting() != 2 || counts.failed != 2 || counts.existing != 2 || len(events.events) != 2 || len(s.objects) != 2 {
 		t.Fatalf("%d wait, %+v, %d events, %d objects", w.Waiting(), counts, len(events.events), len(s.objects))
 	}
-	if warnings := w.Keep(t.Context(), request(policy.Create, "u0"), generate(1)); len(warnings) > 0 {
+	if warnings := w.Write(t.Context(), request(policy.Create, "u0"), generate(1)); len(warnings) > 0 {
 		t.Errorf("asked again: %q", warnings)
 	}
 	if w.flush(t.Context()) == nil || len(s.objects) != 2 {
@@ -419,7 +419,7 @@ func TestThreshold(t *testing.T) {
 		t.Errorf("%d objects, %d wait", len(s.objects), w.Waiting())
 	}
 	none, _, _ := writer(s, 0)
-	if warnings := none.Keep(t.Context(), request(policy.Create, "u9"), generate(0)); len(warnings) > 0 {
+	if warnings := none.Write(t.Context(), request(policy.Create, "u9"), generate(0)); len(warnings) > 0 {
 		t.Errorf("no threshold: %q", warnings)
 	}
 }
@@ -429,7 +429,7 @@ func TestNoRoom(t *testing.T) {
 	s := &store{down: errors.New("down")}
 	w, _, _ := writer(s, 0)
 	w.bytes = maxWaitingBytes
-	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "lost, since too many UpdateRequests are waiting") {
+	if warnings := w.Write(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "lost, since too many UpdateRequests are waiting") {
 		t.Errorf("%q", warnings)
 	}
 }
@@ -438,7 +438,7 @@ func TestNoRoom(t *testing.T) {
 func TestRunWritesAtTheEnd(t *testing.T) {
 	s := &store{down: errors.New("down")}
 	w, _, _ := writer(s, 0)
-	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.down = nil
@@ -454,7 +454,7 @@ func TestNoRoles(t *testing.T) {
 	r.ResolveRoles = func(context.Context) (policy.Roles, error) {
 		return policy.Roles{}, errors.New("bindings are not cached")
 	}
-	warnings := w.Keep(t.Context(), r, []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
+	warnings := w.Write(t.Context(), r, []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "bindings are not cached") || len(events.events) != 1 || len(s.objects) != 0 {
 		t.Errorf("%q %+v", warnings, events.events)
 	}
@@ -466,7 +466,7 @@ func TestSecretsAreNotCopied(t *testing.T) {
 	r.Object, r.OldObject = value.FromJSON(secret), value.FromJSON(secret)
 	s := &store{}
 	w, _, _ := writer(s, 0)
-	w.Keep(t.Context(), r, generate(0))
+	w.Write(t.Context(), r, generate(0))
 	b, err := json.Marshal(s.only(t))
 	if err != nil || strings.Contains(string(b), "hush") || strings.Contains(string(b), "aHVzaA") || !strings.Contains(string(b), `"type":"Opaque"`) {
 		t.Errorf("%s, %v", b, err)
@@ -512,7 +512,7 @@ func TestCauses(t *testing.T) {
 	work := generate(0, 0, 0)
 	work[1].Trigger = &policy.Source{APIVersion: "v1", Kind: "Namespace", UID: "u1"}
 	work[2].OfSource = true
-	w.Keep(t.Context(), r, work)
+	w.Write(t.Context(), r, work)
 	var got []string
 	for _, u := range s.objects {
 		_, source := u.Labels[updaterequest.LabelSource]
@@ -534,9 +534,9 @@ func TestOperationsDoNotMixWhileWaiting(t *testing.T) {
 	for _, later := range []policy.Operation{policy.Update, policy.Delete} {
 		s := &store{down: errors.New("etcd has no leader")}
 		w, _, _ := writer(s, 1000)
-		w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
-		w.Keep(t.Context(), request(later, "u1"), generate(1))
-		w.Keep(t.Context(), request(later, "u1"), generate(1))
+		w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
+		w.Write(t.Context(), request(later, "u1"), generate(1))
+		w.Write(t.Context(), request(later, "u1"), generate(1))
 		s.down = nil
 		w.flush(t.Context())
 		if len(s.objects) != 2 {
@@ -558,7 +558,7 @@ func TestDeniedUpdateRequestsDoNotBlock(t *testing.T) {
 	w, _, _ := writer(s, 1000)
 	const all, bad = 50, 40
 	for i := range all {
-		w.Keep(t.Context(), request(policy.Create, fmt.Sprint("u", i)), generate(0))
+		w.Write(t.Context(), request(policy.Create, fmt.Sprint("u", i)), generate(0))
 	}
 	s.down = nil
 	w.API = &denying{store: s, names: w.names()[:bad]}

@@ -105,7 +105,7 @@ func (x *applier) create(ctx context.Context, t *task, planned *unstructured.Uns
 	err = x.client.Create(ctx, created, t.owner(fieldManager))
 	switch {
 	case err == nil:
-		x.note(t, created, g, planOf(created, planned))
+		x.record(t, created, g, planOf(created, planned))
 		x.report.generated(t, planned)
 		return false, nil
 	case ending(err):
@@ -143,7 +143,7 @@ func (t *task) leaves(live *unstructured.Unstructured) error {
 func (x *applier) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured, g *policy.Generated) error {
 	plan := planOf(live, planned)
 	if plan == "" || x.upToDate(live, plan) {
-		x.note(t, live, g, plan)
+		x.record(t, live, g, plan)
 		return nil
 	}
 	next := replaced(live, planned)
@@ -152,7 +152,7 @@ func (x *applier) update(ctx context.Context, t *task, live, planned *unstructur
 	if apierrors.IsInvalid(err) {
 		// Fields that the API server has set to defaults must not be removed.
 		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
-			x.note(t, live, g, plan)
+			x.record(t, live, g, plan)
 			return nil
 		}
 		written = next
@@ -161,7 +161,7 @@ func (x *applier) update(ctx context.Context, t *task, live, planned *unstructur
 	if err != nil {
 		return wrap(err, "update "+updaterequest.ObjectText(planned))
 	}
-	x.note(t, written, g, planOf(written, planned))
+	x.record(t, written, g, planOf(written, planned))
 	if written.GetResourceVersion() != live.GetResourceVersion() { // the API server has stored a change
 		x.report.generated(t, next)
 	}
@@ -193,7 +193,7 @@ func (x *applier) applyOnServer(ctx context.Context, t *task, planned *unstructu
 	case err != nil:
 		return wrap(err, "apply "+text)
 	}
-	x.note(t, planned, g, "")
+	x.record(t, planned, g, "")
 	if planned.GetResourceVersion() != live.GetResourceVersion() {
 		x.report.generated(t, planned)
 	}
@@ -391,15 +391,15 @@ func (x *applier) beside(ctx context.Context, t *task, namespace string, o metav
 	return err == nil && owner.UID == o.UID, err
 }
 
-// note records an object that the task wrote, with its new version and its plan (planOf). It does not record objects that are not
+// record records an object that the task wrote, with its new version and its plan (planOf). It does not record objects that are not
 // synchronized, because the worker will not touch them again.
-func (x *applier) note(t *task, u *unstructured.Unstructured, g *policy.Generated, plan string) {
+func (x *applier) record(t *task, u *unstructured.Unstructured, g *policy.Generated, plan string) {
 	if t.rule.Generation == nil || !t.rule.Generation.Synchronize {
 		return
 	}
 	e := origin.EntryFor(t.program, t.rule, t.Trigger, g)
 	e.Object, e.Version, e.Plan = origin.IdentityOf(u), u.GetResourceVersion(), plan
-	x.made.Record.Note(e)
+	x.made.Record.Add(e)
 }
 
 // planOf returns the digest of a plan if the API server stores it with more content, such as defaults of the kind. It is empty if the stored

@@ -82,7 +82,7 @@ type part struct {
 	lapsed bool
 }
 
-func (p *part) Holds(key string) bool { return p.keys[key] }
+func (p *part) Owns(key string) bool { return p.keys[key] }
 func (p *part) Hold(ctx context.Context, key string) (context.Context, func(), bool) {
 	return ctx, func() {}, p.keys[key]
 }

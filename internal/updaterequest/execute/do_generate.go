@@ -209,7 +209,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
-	copies.Keep(func(c mark.Claim) bool { return c.Source != "" && c.Source == string(source.UID) })
+	copies.Filter(func(c mark.Claim) bool { return c.Source != "" && c.Source == string(source.UID) })
 	w.Made.ReportUnproved(t.program, t.rule, copies.Unproved...)
 	if deleted {
 		if !t.rule.Generation.Synchronize {
@@ -221,7 +221,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		}
 		return err
 	}
-	copies.Keep(func(c mark.Claim) bool { return c.Asked || !t.rule.AsksRequester() })
+	copies.Filter(func(c mark.Claim) bool { return c.Asked || !t.rule.AsksRequester() })
 	triggers := origin.Triggers(copies.Proved)
 	t.reads, t.follows = w.read.reads(triggers), object
 	errs := make([]error, len(triggers))

@@ -24,7 +24,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	}
 	version := t.versionOf(req)
 	if w.Executed.has(version) {
-		w.Executed.note(execution)
+		w.Executed.record(execution)
 		return nil
 	}
 	out := w.Planner.evaluate(ctx, t, req)
@@ -81,14 +81,14 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	err = errors.Join(errs...)
 	w.report.result(t, req, &out, err)
 	if err != nil {
-		w.Executed.note(changed[:min(len(changed), maxNoted)]...)
+		w.Executed.record(changed[:min(len(changed), maxNoted)]...)
 		w.report.failure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
 	if targets == 0 || older {
 		version = digest{} // the rule may apply to another request, or has work left for it
-		w.Executed.note(changed[:min(len(changed), maxNoted)]...)
+		w.Executed.record(changed[:min(len(changed), maxNoted)]...)
 	}
-	w.Executed.note(execution, version)
+	w.Executed.record(execution, version)
 	return nil
 }

@@ -73,8 +73,8 @@ func (x *Executed) has(d digest) bool {
 	return ok && x.now().Unix()-at < int64(keepExecuted/time.Second)
 }
 
-// note records work that was carried out. Zero digests are left out.
-func (x *Executed) note(all ...digest) {
+// record records work that was carried out. Zero digests are left out.
+func (x *Executed) record(all ...digest) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, d := range all {

@@ -189,7 +189,7 @@ func TestExecutedRecord(t *testing.T) {
 			if i%1000 == 0 {
 				time.Sleep(time.Second)
 			}
-			x.note(of(i))
+			x.record(of(i))
 		}
 		if len(x.at) > maxExecuted || len(x.pending) > len(x.at) {
 			t.Errorf("%d digests are known, %d are not stored", len(x.at), len(x.pending))
@@ -207,7 +207,7 @@ func TestExecutedRecord(t *testing.T) {
 		}
 
 		denied = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, ExecutedName, errors.New("no right"))
-		x.note(of(1 << 40))
+		x.record(of(1 << 40))
 		time.Sleep(executedQuiet)
 		if again, err := x.Reconcile(t.Context()); err != nil || again != 0 || len(x.pending) > 0 || !x.has(of(1<<40)) {
 			t.Errorf("without the right: again in %s, %v, %d are kept for the ConfigMap", again, err, len(x.pending))

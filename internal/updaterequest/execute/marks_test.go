@@ -357,7 +357,7 @@ func TestT2KindsThatAreNotServed(t *testing.T) {
 		}
 		return c.Get(ctx, k, o, opts...)
 	}}, u, there, made)
-	w.Made.Record.Note(origin.Entry{
+	w.Made.Record.Add(origin.Entry{
 		Claim:  mark.Claim{Policy: "p", Rule: "anybody", Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "there", UID: "u1"}},
 		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "other", UID: "o"},
 	})

@@ -167,7 +167,7 @@ func (x *Planner) former(ctx context.Context, t *task, why ceased) ([]origin.Obj
 	if err != nil {
 		return nil, err
 	}
-	all.Keep(func(c mark.Claim) bool { return origin.IsFor(c, t.program.Identity(), t.rule.Name, t.Trigger) })
+	all.Filter(func(c mark.Claim) bool { return origin.IsFor(c, t.program.Identity(), t.rule.Name, t.Trigger) })
 	if len(all.Unproved) > 0 {
 		x.identify(ctx, t, why.before, &all)
 	}
@@ -184,7 +184,7 @@ func (x *Planner) former(ctx context.Context, t *task, why ceased) ([]origin.Obj
 			}
 			there[trigger] = err == nil && live.GetDeletionTimestamp() == nil
 		}
-		all.Keep(func(c mark.Claim) bool { return !there[c.Trigger] })
+		all.Filter(func(c mark.Claim) bool { return !there[c.Trigger] })
 	}
 	x.made.ReportUnproved(t.program, t.rule, all.Unproved...)
 	return all.Proved, nil

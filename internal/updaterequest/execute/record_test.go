@@ -36,7 +36,7 @@ func TestT2WhatIsRecordedIsFound(t *testing.T) {
 		"nothing is recorded of either": {labels: claiming("anybody", "n", "u1"), entry: noted("anybody", ""), stays: true},
 	} {
 		w, _ := newMarked(t, configMapOf("n", "any", "d", c.labels))
-		w.Made.Record.Note(c.entry)
+		w.Made.Record.Add(c.entry)
 		work := workOf(t, "anybody", trigger, "DELETE", "u", configMapOf("n", "gone", "u1", triggers))
 		work.Spec.RuleContext[0].DeleteDownstream = true
 		if err := carry(t, w, work); err != nil {
@@ -80,7 +80,7 @@ func TestRecordKeepsWhatLingers(t *testing.T) {
 		made := configMapOf("n", "any", "d", nil)
 		made.Finalizers = finalizers
 		w, _ := newMarked(t, made)
-		w.Made.Record.Note(origin.Entry{
+		w.Made.Record.Add(origin.Entry{
 			Claim:  mark.Claim{Policy: "p", Rule: "anybody", Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "gone", UID: "u1"}},
 			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "any", UID: "d"},
 		})

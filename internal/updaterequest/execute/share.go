@@ -7,8 +7,8 @@ import (
 // Share determines the keys for which this replica works. Two replicas may work for the same key if one of them was suspended for a
 // while; therefore late and repeated writes must do no harm.
 type Share interface {
-	// Holds reports whether this replica may start work for the key now.
-	Holds(key string) bool
+	// Owns reports whether this replica may start work for the key now.
+	Owns(key string) bool
 	// Hold starts work for the key. ok is false if the replica may not start it. ctx is cancelled if the replica loses the key. The
 	// caller calls release when the work is done.
 	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)

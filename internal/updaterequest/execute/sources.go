@@ -76,8 +76,8 @@ func (s *sources) get(key policy.Source) map[string]any {
 	return nil
 }
 
-// keep caches a source that was read.
-func (s *sources) keep(key policy.Source, object map[string]any) {
+// remember caches a source that was read.
+func (s *sources) remember(key policy.Source, object map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[key] == nil && len(s.known) >= maxSources {
@@ -175,7 +175,7 @@ func (r *sourceReads) For(reach world.Reach) world.World {
 	}, nil)
 }
 
-func (r *sourceReads) note(key policy.Source, object map[string]any) {
+func (r *sourceReads) record(key policy.Source, object map[string]any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.read[key] = object
@@ -189,13 +189,13 @@ func (r *sourceReads) object(ctx context.Context, q world.ObjectRequest, next wo
 	}
 	if r.older && reach.Allows(q.Namespace) {
 		if object := r.sources.get(key); object != nil {
-			r.note(key, object)
+			r.record(key, object)
 			return object, nil
 		}
 	}
 	object, err := world.AnswerOf[map[string]any](next(ctx, q))
 	if err == nil {
-		r.note(key, object)
+		r.record(key, object)
 	}
 	return object, err
 }
@@ -207,7 +207,7 @@ func (r *sourceReads) list(ctx context.Context, q world.Query, next world.Next) 
 		metadata, _ := o["metadata"].(map[string]any)
 		text := func(field string) string { v, _ := metadata[field].(string); return v }
 		key := policy.Source{APIVersion: q.APIVersion, Kind: q.Kind, Namespace: text("namespace"), Name: text("name")}
-		r.note(key, map[string]any{"metadata": map[string]any{"resourceVersion": text("resourceVersion")}})
+		r.record(key, map[string]any{"metadata": map[string]any{"resourceVersion": text("resourceVersion")}})
 	}
 	return objects, err
 }
@@ -225,7 +225,7 @@ func (r *sourceReads) version(key policy.Source) string {
 func (r *sourceReads) written(source policy.Source, before, after string) {
 	source.UID = ""
 	if r != nil && r.version(source) == before {
-		r.note(source, map[string]any{"metadata": map[string]any{"resourceVersion": after}})
+		r.record(source, map[string]any{"metadata": map[string]any{"resourceVersion": after}})
 	}
 }
 
@@ -239,7 +239,7 @@ func (e sourceGoneError) Error() string {
 // copies returns the copies of a source that belong to the trigger.
 func (x *Planner) copies(ctx context.Context, t *task, of policy.Source) ([]origin.Object, error) {
 	found, err := x.made.Of(ctx, t.program, t.rule, origin.Which{Trigger: t.Trigger, Source: types.UID(of.UID)})
-	found.Keep(func(c mark.Claim) bool {
+	found.Filter(func(c mark.Claim) bool {
 		return origin.IsFor(c, t.program.Identity(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == of.UID
 	})
 	return found.Proved, err
@@ -270,7 +270,7 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		object := r.read[source]
 		r.mu.Unlock()
 		if object["kind"] != nil { // the object was read with its content
-			r.sources.keep(source, object)
+			r.sources.remember(source, object)
 		}
 	}
 	return changed, nil

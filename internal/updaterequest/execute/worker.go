@@ -139,7 +139,7 @@ func (unobserved) Dropped(string)            {}
 
 // Add queues the UpdateRequest of that name, unless its key (KeyOf) belongs to another replica.
 func (w *Worker) Add(name, key string) {
-	if key == "" || w.Share.Holds(key) { // all UpdateRequests are queued again when the Share changes
+	if key == "" || w.Share.Owns(key) { // all UpdateRequests are queued again when the Share changes
 		w.Queue(name)
 	}
 }
@@ -246,7 +246,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 
 // ours reports whether this replica is responsible for an UpdateRequest as a whole.
 func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
-	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
+	return w.Share.Owns(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
 }
 
 // sweep queues all UpdateRequests in which this replica may have a share.

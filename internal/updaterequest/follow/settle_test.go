@@ -108,7 +108,7 @@ func (s *site) make(t *testing.T, policyName, name string) {
 	if err := s.client.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	s.record.Note(origin.Entry{
+	s.record.Add(origin.Entry{
 		Claim:  mark.Claim{Policy: policyName, Rule: policyName, Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: "n", UID: "n"}},
 		Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name, UID: name},
 	})

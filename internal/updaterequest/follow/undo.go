@@ -115,7 +115,7 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 		return err
 	}
 	if x.keepCopies {
-		all.Keep(func(c mark.Claim) bool { return c.Source == "" })
+		all.Filter(func(c mark.Claim) bool { return c.Source == "" })
 	}
 	f.Made.ReportUnproved(p, r, all.Unproved...)
 	objects := all.Proved

@@ -115,7 +115,7 @@ func testWatched(t *testing.T) {
 		if source != "" {
 			e.From, e.FromVersion = mark.Object{APIVersion: "v1", Kind: "Secret", Namespace: "n", Name: "o-" + source, UID: source}, "1"
 		}
-		record.Note(e)
+		record.Add(e)
 	}
 	note("sync", "edited", "a", "")
 	note("sync", "same", "b", "")
@@ -144,7 +144,7 @@ func testWatched(t *testing.T) {
 	note("sync", "written-by-us", "h", "") // the version of the write is recorded after the watch has reported it
 	e, _ := record.Object("h")
 	e.Version = "2"
-	record.Note(e)
+	record.Add(e)
 
 	var got []string
 	for late := time.After(time.Minute); len(got) < 5; {
@@ -195,7 +195,7 @@ func watcherOf(t *testing.T, s *site) (w *Watcher, watched sinks, note func(trig
 	watched = sinks{}
 	w = watched.of(&Watcher{Follower: f, Wake: func() { wake <- struct{}{} }, Log: slog.New(slog.DiscardHandler)})
 	return w, watched, func(trigger, uid, version string) {
-		s.record.Note(origin.Entry{
+		s.record.Add(origin.Entry{
 			Claim:  mark.Claim{Policy: "sync", Rule: "sync", Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: trigger, UID: trigger}},
 			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "o-" + uid, UID: uid}, Version: version,
 		})

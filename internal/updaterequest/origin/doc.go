@@ -3,7 +3,7 @@
 //
 //	objects := &origin.Objects{Client: c, Keys: keys, Record: origin.New(origin.Options{Client: c, Namespace: "kyverno", Log: log}), …}
 //	objects.Stamp(ctx, planned, program, rule, trigger, nil)  // before the object is written: labels and mark
-//	objects.Record.Note(entry)                                // after it was written
+//	objects.Record.Add(entry)                                 // after it was written
 //	found, err := objects.Of(ctx, program, rule, origin.Which{})
 //	claim, proved, err := objects.Claim(ctx, object)
 //

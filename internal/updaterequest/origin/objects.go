@@ -69,8 +69,8 @@ type Object struct {
 	Claim mark.Claim
 }
 
-// Keep removes the proved objects for which is returns false.
-func (f *Found) Keep(is func(mark.Claim) bool) {
+// Filter removes the proved objects for which is returns false.
+func (f *Found) Filter(is func(mark.Claim) bool) {
 	f.Proved = slices.DeleteFunc(f.Proved, func(m Object) bool { return !is(m.Claim) })
 }
 
@@ -242,7 +242,7 @@ func (o *Objects) Adopt(ctx context.Context, u *unstructured.Unstructured, e Ent
 	live, err := o.change(ctx, u, func(live *unstructured.Unstructured) { setMark(live, ring, e.Claim) })
 	if live != nil && err == nil {
 		e.Object, e.Version = IdentityOf(live), live.GetResourceVersion()
-		o.Record.Note(e)
+		o.Record.Add(e)
 	}
 	return err
 }
@@ -273,7 +273,7 @@ func (o *Objects) NoteProved(r *policy.Rule, objects []Object) {
 	}
 	for _, m := range objects {
 		if _, known := o.Record.Object(string(m.GetUID())); !known && m.GetDeletionTimestamp() == nil {
-			o.Record.Note(Entry{Claim: m.Claim, Object: IdentityOf(m.Unstructured)})
+			o.Record.Add(Entry{Claim: m.Claim, Object: IdentityOf(m.Unstructured)})
 		}
 	}
 }

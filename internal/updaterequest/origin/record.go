@@ -144,8 +144,8 @@ func New(o Options) *Record {
 	return l
 }
 
-// Note records an object that was generated, or that is generated according to its mark. It does not record objects without a UID.
-func (l *Record) Note(e Entry) {
+// Add records an object that was generated, or that is generated according to its mark. It does not record objects without a UID.
+func (l *Record) Add(e Entry) {
 	uid := e.Object.UID
 	if uid == "" {
 		return
@@ -177,7 +177,7 @@ func (l *Record) Drop(uid string) {
 	if l.entries[uid] == nil {
 		return
 	}
-	l.take(uid)
+	l.remove(uid)
 	l.shards[shardOf(uid)].pending[uid] = nil
 	l.full = false
 	l.changed()
@@ -203,7 +203,7 @@ func (l *Record) changed() {
 // put adds an entry. It replaces an existing entry for the same object.
 func (l *Record) put(e *Entry) {
 	uid, rule := e.Object.UID, e.Rule()
-	l.take(uid)
+	l.remove(uid)
 	l.entries[uid] = e
 	l.byRule.add(rule, uid)
 	l.byTrigger.add(trigger{rule, e.Trigger.UID}, uid)
@@ -214,7 +214,7 @@ func (l *Record) put(e *Entry) {
 	l.sources.add(rule, e.From, 1)
 }
 
-func (l *Record) take(uid string) {
+func (l *Record) remove(uid string) {
 	e := l.entries[uid]
 	if e == nil {
 		return

@@ -54,12 +54,12 @@ func TestRecord(t *testing.T) {
 	a, b := open(t, c), open(t, c)
 	rule := Rule{policy.ID{Kind: "Kind", Name: "p"}, "r"}
 	for i, trigger := range []string{"x", "x", "y"} {
-		a.Note(entry("p", "r", trigger, fmt.Sprint(i)))
+		a.Add(entry("p", "r", trigger, fmt.Sprint(i)))
 	}
-	a.Note(entry("q", "r", "x", "3"))
-	a.Note(Entry{Claim: mark.Claim{Policy: "p", Rule: "r"}}) // an object that the API server has not stored yet
+	a.Add(entry("q", "r", "x", "3"))
+	a.Add(Entry{Claim: mark.Claim{Policy: "p", Rule: "r"}}) // an object that the API server has not stored yet
 	store(t, a)
-	b.Note(entry("p", "r", "z", "4")) // b has not read the entry that a stored
+	b.Add(entry("p", "r", "z", "4")) // b has not read the entry that a stored
 	store(t, b)
 	follow := func(l *Record) {
 		for i := range Shards {
@@ -100,7 +100,7 @@ func TestDamagedRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := open(t, c)
-	l.Note(entry("p", "r", "x", uid))
+	l.Add(entry("p", "r", "x", uid))
 	store(t, l)
 	if got := open(t, c).Len(); got != 1 {
 		t.Errorf("%d entries are stored", got)
@@ -118,13 +118,13 @@ func TestDamagedRecord(t *testing.T) {
 func TestBound(t *testing.T) {
 	l := New(Options{Log: slog.New(slog.DiscardHandler)})
 	for i := range Max + 10 {
-		l.Note(entry("p", "r", "x", fmt.Sprint(i)))
+		l.Add(entry("p", "r", "x", fmt.Sprint(i)))
 	}
 	if got := l.Len(); got != Max {
 		t.Errorf("%d entries, the bound is %d", got, Max)
 	}
 	l.Drop("0")
-	l.Note(entry("p", "r", "x", "more"))
+	l.Add(entry("p", "r", "x", "more"))
 	if _, ok := l.Object("more"); !ok {
 		t.Error("no entry is recorded when there is room again")
 	}
@@ -161,7 +161,7 @@ func TestRecordIsStoredAtTheEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { l.End(ctx); close(ended) }()
-	l.Note(entry("p", "r", "x", "late"))
+	l.Add(entry("p", "r", "x", "late"))
 	stop()
 	<-ended
 	if n := open(t, c).Len(); n != 1 {

@@ -58,8 +58,8 @@ func TestRecordThatMayNotBeWritten(t *testing.T) {
 	c := newClosed()
 	c.open.Store(true)
 	l, other := open(t, c), open(t, c)
-	l.Note(entry("p", "r", "x", "stored"))
-	l.Note(entry("p", "r", "x", "dropped"))
+	l.Add(entry("p", "r", "x", "stored"))
+	l.Add(entry("p", "r", "x", "dropped"))
 	store(t, l)
 	follow := func(l *Record) {
 		for i := range Shards {
@@ -68,8 +68,8 @@ func TestRecordThatMayNotBeWritten(t *testing.T) {
 	}
 	c.open.Store(false)
 	for i := range 50 {
-		l.Note(entry("p", "r", "x", fmt.Sprint(i)))
-		l.Note(entry("p", "r", "x", fmt.Sprint("passing", i)))
+		l.Add(entry("p", "r", "x", fmt.Sprint(i)))
+		l.Add(entry("p", "r", "x", fmt.Sprint("passing", i)))
 		l.Drop(fmt.Sprint("passing", i))
 	}
 	l.Drop("dropped")
@@ -111,7 +111,7 @@ func TestRecordThatIsTooLarge(t *testing.T) {
 		if i == 0 {
 			e.Object.Name = random(2 * maxStored)
 		}
-		l.Note(e)
+		l.Add(e)
 	}
 	store(t, l)
 	for i := range Shards {
@@ -143,7 +143,7 @@ func TestRefusedWritesPause(t *testing.T) {
 		l := New(Options{Client: c, Namespace: "ephor", Changed: changed.Fire, Log: log})
 		go controller.RunRows(ctx, []controller.Row{{Name: "record", Sources: []controller.Source{changed}, Reconcile: controller.Singleton(l.Reconcile)}}, log, nil)
 		for i := range 600 {
-			l.Note(entry("p", "r", "x", fmt.Sprint(i)))
+			l.Add(entry("p", "r", "x", fmt.Sprint(i)))
 			time.Sleep(time.Second)
 		}
 		if n := c.writes.Load(); n < 2*Shards || n > 4*Shards {

@@ -137,7 +137,7 @@ func TestRecordOfAnEarlierRelease(t *testing.T) {
 	// Both releases write.
 	ours, _ := l.Object(uid("0"))
 	ours.Object.UID, ours.Plan = uid("a"), "plan"
-	l.Note(ours)
+	l.Add(ours)
 	l.Drop(uid("4"))
 	known[4].Again = 1
 	if err := l.StoreRules(t.Context(), known); err != nil {

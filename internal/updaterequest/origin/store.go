@@ -156,7 +156,7 @@ func (l *Record) merge(i int, stored map[string]*Entry, version string) {
 	for uid := range l.entries {
 		_, mine := s.pending[uid]
 		if stored[uid] == nil && !mine && shardOf(uid) == i {
-			l.take(uid)
+			l.remove(uid)
 			changed = true
 		}
 	}

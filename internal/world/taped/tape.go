@@ -57,8 +57,8 @@ func (q *question) key() string {
 	return strings.Join(append([]string{q.method, q.reach, q.Asked}, q.Hidden...), "\x00") + "\x00"
 }
 
-// note records an answer. It keeps the first answer to each question.
-func (t *Tape) note(q question, answer any, err error) {
+// record records an answer. It keeps the first answer to each question.
+func (t *Tape) record(q question, answer any, err error) {
 	key := q.key()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,16 +121,16 @@ func (t *Tape) Close() (n Notes) {
 	return n
 }
 
-// Ask makes a lookup about the request itself. It calls next unless the tape has the answer. The nil Tape calls next.
-func Ask[T any](ctx context.Context, t *Tape, method, asked string, next func(context.Context) (T, error)) (T, error) {
+// AnswerOrCall makes a lookup about the request itself. It calls next unless the tape has the answer. The nil Tape calls next.
+func AnswerOrCall[T any](ctx context.Context, t *Tape, method, asked string, next func(context.Context) (T, error)) (T, error) {
 	if t == nil {
 		return next(ctx)
 	}
-	return ask(ctx, t, question{method: method, Key: world.Key{Asked: asked}}, next, true)
+	return answerOrCall(ctx, t, question{method: method, Key: world.Key{Asked: asked}}, next, true)
 }
 
-// ask answers a question from the record or by next; available: next can be called.
-func ask[T any](ctx context.Context, t *Tape, q question, next func(context.Context) (T, error), available bool) (T, error) {
+// answerOrCall answers a question from the record or by next; available: next can be called.
+func answerOrCall[T any](ctx context.Context, t *Tape, q question, next func(context.Context) (T, error), available bool) (T, error) {
 	return world.AnswerOf[T](t.answer(ctx, q, func() any { return new(T) }, func(ctx context.Context) (any, error) { return next(ctx) }, available))
 }
 
@@ -138,7 +138,7 @@ func ask[T any](ctx context.Context, t *Tape, q question, next func(context.Cont
 func (t *Tape) answer(ctx context.Context, q question, empty func() any, next func(context.Context) (any, error), available bool) (any, error) {
 	if t.play == nil {
 		v, err := next(ctx)
-		t.note(q, v, err)
+		t.record(q, v, err)
 		return v, err
 	}
 	return t.play.answer(ctx, q, empty, next, available)

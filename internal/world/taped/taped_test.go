@@ -288,9 +288,9 @@ func TestConcurrentLookups(t *testing.T) {
 				_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "a", fmt.Sprint(k))
 				w.Rand.Intn(5)
 			}
-			_, _ = Ask(t.Context(), tape, Labels, "steady", func(context.Context) (int, error) { return 1, nil })
+			_, _ = AnswerOrCall(t.Context(), tape, Labels, "steady", func(context.Context) (int, error) { return 1, nil })
 			if i < 2 {
-				_, _ = Ask(t.Context(), tape, Labels, "unsteady", next)
+				_, _ = AnswerOrCall(t.Context(), tape, Labels, "unsteady", next)
 			}
 		})
 	}
@@ -332,8 +332,8 @@ func TestConcurrentLookups(t *testing.T) {
 func TestReelsOfOneRequest(t *testing.T) {
 	note := func(answer any, more string) Reel {
 		tape := New()
-		_, _ = Ask(t.Context(), tape, Labels, "a", func(context.Context) (any, error) { return answer, nil })
-		_, _ = Ask(t.Context(), tape, Labels, more, func(context.Context) (any, error) { return more, nil })
+		_, _ = AnswerOrCall(t.Context(), tape, Labels, "a", func(context.Context) (any, error) { return answer, nil })
+		_, _ = AnswerOrCall(t.Context(), tape, Labels, more, func(context.Context) (any, error) { return more, nil })
 		tape.Root(everything{}).For(world.Cluster()).Rand.Intn(9)
 		reel := recordedOf(t, tape.Close()).Reels[0]
 		for i := range reel.Lookups {
@@ -349,7 +349,7 @@ func TestReelsOfOneRequest(t *testing.T) {
 	}{"equal answers": {"x", 0}, "different answers": {"y", 1}} {
 		replay := Replay(Recorded{Reels: []Reel{note("x", "b"), note(c.second, "c")}, Unsteady: "several"})
 		for _, asked := range []string{"a", "b", "c"} {
-			v, err := Ask(t.Context(), replay, Labels, asked, never)
+			v, err := AnswerOrCall(t.Context(), replay, Labels, asked, never)
 			if asked != "a" && (err != nil || v != asked) {
 				t.Errorf("%s: %s: %v, %v", name, asked, v, err)
 			}

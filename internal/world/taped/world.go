@@ -71,7 +71,7 @@ func (r numbers) Intn(n int) int {
 	r.randoms++
 	r.mu.Unlock()
 	q := question{random, r.reach, world.Key{Asked: value.JSON([]any{int64(n), int64(i)})}}
-	v, err := ask(context.Background(), r.Tape, q, func(context.Context) (int, error) { return r.next.Intn(n), nil }, r.next != nil)
+	v, err := answerOrCall(context.Background(), r.Tape, q, func(context.Context) (int, error) { return r.next.Intn(n), nil }, r.next != nil)
 	if err != nil || v < 0 || v >= n {
 		return 0 // the lookup is in Missing, so no result that depends on the number counts
 	}

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// place is the position of a string in the compiled value.
-type place struct {
+// position is the position of a string in the compiled value.
+type position struct {
 	path  string // for error messages: /spec/containers/0/image
 	query string // the same place as a JMESPath suffix, for `@`: .spec.containers[0].image
 	depth int
 }
 
-func (p place) key(k string) place {
-	return place{path: p.path + "/" + k, query: p.query + "." + identifier(bare(k)), depth: p.depth + 1}
+func (p position) key(k string) position {
+	return position{path: p.path + "/" + k, query: p.query + "." + identifier(bare(k)), depth: p.depth + 1}
 }
 
-func (p place) index(i int) place {
+func (p position) index(i int) position {
 	n := strconv.Itoa(i)
-	return place{path: p.path + "/" + n, query: p.query + "[" + n + "]", depth: p.depth + 1}
+	return position{path: p.path + "/" + n, query: p.query + "[" + n + "]", depth: p.depth + 1}
 }
 
 // bare returns the key without its anchor: `@` below `=(image)` means the value of image.
