@@ -106,6 +106,9 @@ func jpInputs(cmd *cobra.Command, queries *[]string, input string) (any, error) 
 			*queries = append(*queries, string(b))
 		}
 	}
+	if len(source.Split(name, text)) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: the document is empty (expressions are evaluated on null)\n", name)
+	}
 	return decodeDocument(name, text)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/source"
 )
 
@@ -123,6 +124,9 @@ func (f *fixedFile) finish(cmd *cobra.Command, save, force bool) error {
 
 // text returns the new content of the file.
 func (f *fixedFile) text() ([]byte, error) {
+	if len(f.docs) == 0 { // the encoder refuses to end a text without documents
+		return nil, nil
+	}
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
@@ -136,6 +140,12 @@ func (f *fixedFile) text() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
 	return b.Bytes(), nil
+}
+
+// done ends a run that found n documents of the given kind.
+func done(cmd *cobra.Command, n int, what string) {
+	terminal.PrintMistakes(cmd.ErrOrStderr(), terminal.Absent(n, what, nil))
+	fmt.Fprintln(cmd.OutOrStdout(), "Done.")
 }
 
 // yamlFiles lists the YAML files in paths, which may be files or directories. It searches directories recursively.
