@@ -1,7 +1,5 @@
 package convert
 
-import "strings"
-
 // imagesMark stands for the variable images, which holds a map for each list of containers.
 const imagesMark = "images"
 
@@ -60,5 +58,3 @@ func (s *search) imageField(left term, name string) (term, bool) {
 	}
 	return out, true
 }
-
-var _ = strings.Join

@@ -201,6 +201,9 @@ func (s *search) below(left term, name string) (term, bool) {
 	if left.root.text == imagesMark {
 		return s.imagesBelow(left, name)
 	}
+	if left.shape == boolShape && len(left.keys) == 0 { // it has no fields: !a.b is the field b of !a
+		return term{expr: member("null"), needs: left.needs, given: no, safe: left.safe}, true
+	}
 	var out term
 	key, dynamic, ok := s.key(name)
 	switch {

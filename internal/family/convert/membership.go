@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,5 +220,3 @@ func (c *converter) amongVariable(key term, v, path string) (a among, ok bool) {
 func globOf(p expr) string {
 	return "'^' + regex.replace(string(" + p.text + "), '[^A-Za-z0-9_*?]', '\\\\\\\\\\\\0').replace('*', '.*').replace('?', '.') + '$'"
 }
-
-var _ = math.Abs
