@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/cli/offline"
@@ -246,6 +247,21 @@ var always = []string{"spec", "template", "jobTemplate", "metadata", "containers
 // typed are the members whose member `type` the API requires.
 var typed = []string{"seccompProfile", "appArmorProfile"}
 
+// quantified are the members whose values the API declares as quantities.
+var quantified = []string{"requests", "limits", "hard", "min", "max", "default", "defaultRequest", "capacity"}
+
+// quantities replaces the texts in a map that are no quantities, which the API server would refuse.
+func (s *sampler) quantities(amounts map[string]any) {
+	valid := slices.DeleteFunc(slices.Clone(s.words), func(w string) bool { _, err := resource.ParseQuantity(w); return err != nil })
+	valid = append(valid, "100m", "1", "128Mi", "2Gi")
+	for name, v := range amounts {
+		text, isText := v.(string)
+		if _, err := resource.ParseQuantity(text); isText && err != nil {
+			amounts[name] = valid[s.random.Intn(len(valid))]
+		}
+	}
+}
+
 // value generates a value of the type with the fields that the policies read, or nil if there is none.
 func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	if depth > 24 {
@@ -290,6 +306,9 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 			}
 			if _, text := v.(string); text && (name == "image" || name == "reference") && len(s.images) > 0 {
 				v = s.images[s.random.Intn(len(s.images))]
+			}
+			if amounts, isMap := v.(map[string]any); isMap && slices.Contains(quantified, name) && t != schema.Any {
+				s.quantities(amounts)
 			}
 			if v != nil {
 				out[name] = v

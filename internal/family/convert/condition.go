@@ -229,6 +229,9 @@ func (c *converter) equal(key term, v any, path string) expr {
 		return c.same(at, v, path)
 	case bool:
 		if key.shape == boolShape && !key.maybeList {
+			if v && strings.HasSuffix(at.text, ".orValue(false)") { // of type dyn
+				return comparison(at.text + " == true")
+			}
 			if v {
 				return at
 			}

@@ -131,6 +131,8 @@ type converter struct {
 	// variables are the variables that the converted expressions need.
 	variables   []any
 	controllers bool // the classic rule covers pod controllers
+	// debugged: the rule adds digests to the images of debug containers, too.
+	debugged bool
 	// inMessage: a message is converted, which does not decide anything.
 	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
@@ -499,7 +501,11 @@ func (c *converter) message(message, path string, validation map[string]any) {
 	parts, ok := c.texts(message, path)
 	c.inMessage = false
 	if ok {
-		validation["messageExpression"] = strings.Join(parts, " + ")
+		expression := strings.Join(parts, " + ")
+		if len(parts) == 1 && !strings.HasPrefix(expression, "string(") { // of type dyn
+			expression = "string(" + expression + ")"
+		}
+		validation["messageExpression"] = expression
 		return
 	}
 	// A message does not affect the verdict. If it cannot be converted, it stays as it is.

@@ -44,6 +44,9 @@ func (s *search) orElse(left, right term) (term, bool) {
 	constant := right.keys == nil && right.root == (expr{}) && right.there() == yes
 	if left.simple() && constant {
 		known := left.shape == textShape || left.shape == boolShape
+		if right.text == "[]" {
+			out.items = left.itemPlace()
+		}
 		switch right.text {
 		case "''", "[]", "{}", "false", "0":
 			out.expr = member(left.optional().text + ".orValue(" + right.text + ")")

@@ -15,6 +15,13 @@ import (
 // not an error.
 func (p *patching) json(source string, root location, path string) (out []string) {
 	decoded, err := patch.DecodeText(source)
+	if err != nil {
+		if marked, variables := marked(source); len(variables) > 0 {
+			if decoded, err = patch.DecodeText(marked); err == nil {
+				decoded = unmarked(decoded, variables)
+			}
+		}
+	}
 	list, ok := decoded.([]any)
 	if err != nil || !ok {
 		p.refuse(path, "the patch is not a literal list of operations", "")
@@ -69,6 +76,46 @@ func (p *patching) json(source string, root location, path string) (out []string
 		}
 	}
 	return out
+}
+
+// marked returns the text of a patch with marks in place of its variables, whose quotation marks may end those of the text; and the
+// variables. It leaves out those that are a whole value without quotation marks, whose type only evaluation shows.
+func marked(source string) (string, []string) {
+	var out strings.Builder
+	var variables []string
+	for _, p := range partsOf(source) {
+		before := strings.TrimRight(out.String(), " ")
+		if p.variable == "" || strings.HasSuffix(before, ":") {
+			out.WriteString(p.literal)
+			if p.variable != "" {
+				out.WriteString("{{ " + p.variable + " }}")
+			}
+			continue
+		}
+		out.WriteString("\uE002" + strconv.Itoa(len(variables)) + "\uE003")
+		variables = append(variables, "{{ "+p.variable+" }}")
+	}
+	return out.String(), variables
+}
+
+// unmarked returns a value with variables in place of their marks.
+func unmarked(v any, variables []string) any {
+	switch v := v.(type) {
+	case string:
+		for i, name := range variables {
+			v = strings.ReplaceAll(v, "\uE002"+strconv.Itoa(i)+"\uE003", name)
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = unmarked(v[i], variables)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = unmarked(v[k], variables)
+		}
+	}
+	return v
 }
 
 // walked is the result of walk: the place that a JSON pointer names.

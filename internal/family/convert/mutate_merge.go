@@ -37,13 +37,22 @@ func (p *patching) mergeMap(m map[string]any, at location, path string) (out []s
 		case "(", "<":
 			p.when = and(p.when, p.present(at), p.applies(key, v, at, below))
 		case "+":
-			if literal, ok := p.literal(v, below); ok {
-				out = append(out, either(place.there, noOperation, place.operation("add", literal)))
+			before := p.heard
+			p.heard = &[]expr{}
+			literal, ok := p.literal(v, below)
+			given := and(*p.heard...)
+			p.heard = before
+			kept := noOperation
+			if given != yes { // a missing variable is an error, even if its part is not used
+				kept = "(" + given.within(bindsOr) + " ? " + noOperation + " : [[]][1])"
+			}
+			if ok {
+				out = append(out, either(place.there, kept, place.operation("add", literal)))
 			}
 		case "":
 			out = append(out, p.mergeValue(v, place, below)...)
-		default:
-			p.refuse(below, "the anchor "+anchor+"() has no meaning in a patch: it would be written into the object", "")
+		default: // other anchors have no meaning in a patch: the classic language writes them into the object
+			out = append(out, p.mergeValue(v, at.key(full), below)...)
 		}
 	}
 	return out
@@ -194,6 +203,9 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			changes = append(changes, each(condition, false))
 			continue
 		}
+		if len(rest) == 0 && len(element) > 0 { // a condition for the patch
+			continue
+		}
 		identities := map[string]term{}
 		for _, k := range keys {
 			identity, named := rest[k]
@@ -315,8 +327,12 @@ func (p *patching) literal(v any, path string) (string, bool) {
 		texts := true
 		for _, full := range slices.Sorted(maps.Keys(v)) {
 			anchor, key := patchAnchor(full)
-			if anchor != "" && anchor != "+" {
+			switch anchor {
+			case "", "+":
+			case "(", "<":
 				continue
+			default:
+				key = full
 			}
 			end := func() {}
 			if p.here != (expr{}) {
