@@ -141,6 +141,8 @@ func (s *search) function(name string, a []term) (term, bool) {
 		return term{expr: wanted.macro("all", x, and(comparison(x+" in "+labels.within(bindsUnary)), comparison(labels.within(bindsMember)+"["+x+"] == "+wanted.within(bindsMember)+"["+x+"]"))), shape: boolShape}, true
 	case name == "pattern_match" && n == 2 && a[0].shape == textShape && isLiteral(a[0].text):
 		return term{expr: globText(member("string("+a[1].text+")"), literalOf(a[0].text)), shape: boolShape}, true
+	case name == "pattern_match" && n == 2:
+		return term{expr: member("string(" + a[1].text + ").matches(" + globOf(a[0].expr) + ")"), shape: boolShape}, true
 	case name == "lookup" && n == 2:
 		x, at := a[0].within(bindsMember), a[1].text
 		return term{expr: member(x + "[" + at + "]"), given: comparison(a[1].within(bindsUnary) + " in " + a[0].within(bindsUnary))}, true
@@ -377,7 +379,8 @@ func (s *search) total(list term) (term, bool) {
 		sum := expr{some.text + " ? " + thousandths(all.text+".sum()") + " : ''", bindsTernary}
 		return term{expr: member("quantity(" + sum.text + ")"), shape: quantityShape, safe: some}, true
 	}
-	return term{expr: expr{some.text + " ? " + numbers(s, list).text + ".sum() : double('')", bindsTernary}, shape: numberShape, safe: some}, true
+	all := numbers(s, list).text
+	return term{expr: expr{some.text + " ? " + all + ".sum() : " + all + "[0]", bindsTernary}, shape: numberShape, safe: some}, true
 }
 
 // thousandths returns the text of a quantity with this value.

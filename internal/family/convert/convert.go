@@ -116,6 +116,7 @@ type converter struct {
 	heard        *[]expr
 	element      expr     // the element of the enclosing loop; zero outside of loops
 	elementPlace []string // its place in the object; nil if unknown
+	elementShape shape
 	position     expr     // the index of the element in its list; zero if unknown
 	outer        []loop   // the enclosing loops
 	// object is the value of `request.object`: the object, or the Pod in it.
@@ -370,9 +371,9 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		around, placed, x := c.element, c.elementPlace, c.variableOf(all.expr)
+		around, placed, of, x := c.element, c.elementPlace, c.elementShape, c.variableOf(all.expr)
 		c.outer = append(c.outer, loop{element: member(x)})
-		c.element, c.elementPlace = member(x), all.itemPlace()
+		c.element, c.elementPlace, c.elementShape = member(x), all.itemPlace(), all.elements
 		entries := maps.Clone(c.entries)
 		c.context(l.Context, path+".context")
 		c.trail = trail{known: c.elementPlace != nil, names: c.elementPlace}
@@ -401,7 +402,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if p := l.AnyAllConditions; p != nil {
 			fits = or(not(c.surely(func() expr { return c.conditions(document(p), path+".preconditions") })), fits)
 		}
-		c.element, c.elementPlace, c.entries = around, placed, entries
+		c.element, c.elementPlace, c.elementShape, c.entries = around, placed, of, entries
 		c.outer = c.outer[:len(c.outer)-1]
 		list := all.orElse("[]")
 		out = and(out, list.macro("all", x, fits))

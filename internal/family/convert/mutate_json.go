@@ -84,8 +84,7 @@ func marked(source string) (string, []string) {
 	var out strings.Builder
 	var variables []string
 	for _, p := range partsOf(source) {
-		before := strings.TrimRight(out.String(), " ")
-		if p.variable == "" || strings.HasSuffix(before, ":") {
+		if p.variable == "" || strings.HasSuffix(out.String(), ": ") {
 			out.WriteString(p.literal)
 			if p.variable != "" {
 				out.WriteString("{{ " + p.variable + " }}")
@@ -146,6 +145,16 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 				return out, false
 			}
 			continue
+		case s == "-1" && last: // the end of a list, too
+			out.location = out.with(expr{}, segment{static: "/-"}, "")
+			continue
+		case s == "-1": // the last element, which is added if there is none
+			all := optional.text + ".orValue([])"
+			index := "(size(" + all + ") > 0 ? size(" + all + ") - 1 : 0)"
+			out.location = out.with(member(out.at.within(bindsMember)+"["+index+"]"), segment{static: "/"}, "")
+			out.path = append(out.path, segment{dynamic: "string(" + index + ")"})
+			optional = member(optional.within(bindsMember) + "[?" + index + "]")
+			out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "{}")))
 		case position().MatchString(s):
 			out.location = out.with(member(out.at.within(bindsMember)+"["+s+"]"), segment{static: "/" + s}, "")
 			optional = member(optional.within(bindsMember) + "[?" + s + "]")
@@ -165,9 +174,9 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 			key := jsonpointer.Unescape(s)
 			out.location = out.key(key)
 			optional = optional.optional(key)
-			if !last && segments[i+1] != "-" && !position().MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
+			if !last && segments[i+1] != "-" && segments[i+1] != "-1" && !position().MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
 				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "{}")))
-			} else if !last && segments[i+1] == "-" {
+			} else if !last && (segments[i+1] == "-" || segments[i+1] == "-1") {
 				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "[]")))
 			}
 		}

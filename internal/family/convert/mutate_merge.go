@@ -158,8 +158,15 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		}
 		return []string{replace}
 	}
-	var changes, additions []string
+	var changes, additions, last []string
 	fronts := &fronts{}
+	conditionals := 0
+	for _, e := range list {
+		if m, ok := e.(map[string]any); ok && conditional(m) {
+			conditionals++
+		}
+	}
+	keyed := len(list) - conditionals
 	for i, e := range list {
 		below := path + "[" + strconv.Itoa(i) + "]"
 		element, ok := e.(map[string]any)
@@ -236,7 +243,10 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			}
 			return out
 		}
-		if p.position == (expr{}) && len(list) > 1 {
+		if p.position == (expr{}) && keyed > 1 && conditionals > 0 {
+			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
+		}
+		if p.position == (expr{}) && keyed > 1 && conditionals == 0 {
 			fronts.add(p, element, rest, same, place, below)
 			continue
 		}
@@ -247,7 +257,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 				p.reordered = p.reordered[:1]
 			}
 		}
-		changes = append(changes, each(same(inside.at), p.position == (expr{}) && len(list) == 1))
+		last = append(last, each(same(inside.at), p.position == (expr{}) && keyed == 1))
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
@@ -255,7 +265,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			additions = append([]string{either(place.at.macro("exists", x, same(member(x))), noOperation, first.operation("add", literal))}, additions...)
 		}
 	}
-	changes = slices.DeleteFunc(append(append(changes, fronts.operations(p, place)...), additions...), func(s string) bool { return s == noOperation })
+	changes = slices.DeleteFunc(slices.Concat(changes, last, fronts.operations(p, place), additions), func(s string) bool { return s == noOperation })
 	return []string{either(place.there, sum(changes), replace)}
 }
 
