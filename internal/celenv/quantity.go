@@ -32,8 +32,8 @@ func measured(args []ref.Val, _ interpreter.Activation) bool {
 		return true
 	}
 	at := strings.IndexAny(string(text), "eE")
-	if at < 0 || at+1 == len(text) { // E without digits is a suffix
-		return false
+	if at < 0 || !strings.ContainsAny(string(text[at+1:]), "0123456789") || strings.Trim(string(text[:at]), "+-.0123456789") != "" {
+		return false // E without digits is a suffix, and a word with an E in it is no quantity
 	}
 	exponent, err := strconv.Atoi(string(text[at+1:]))
 	if err != nil {
