@@ -72,7 +72,7 @@ func (x *Exceptions) Watches() (all []Watch) {
 	return all
 }
 
-// Recompile compiles all exceptions again, for another version of the API server.
+// Recompile compiles all exceptions again, and checks their approvals: for another version of the API server, or other keys.
 func (x *Exceptions) Recompile() {
 	for _, of := range x.followed {
 		for id := range of.objects.list() {
@@ -110,6 +110,9 @@ func sealOf(u *unstructured.Unstructured) string {
 	by, _, _ := unstructured.NestedString(u.Object, "status", "approval", "by")
 	return by + " " + seal
 }
+
+// noSeal is the result of sealOf for an exception without an approval.
+const noSeal = " "
 
 func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
 	return policy.ExceptionID{Group: x.kind.Group, Namespace: u.GetNamespace(), Name: u.GetName()}
@@ -164,7 +167,9 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	if x.seals == nil {
 		x.seals = map[policy.ExceptionID]string{}
 	}
-	x.seals[id] = sealOf(u)
+	seal := sealOf(u)
+	news := seal != noSeal && x.seals[id] != seal
+	x.seals[id] = seal
 	x.mu.Lock()
 	delete(x.pending, id)
 	if !ok {
@@ -179,7 +184,7 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	}
 	x.remove(id)
 	x.Log.Info("exception is pending", "exception", e.Key(), "group", id.Group, "error", err)
-	if err != nil { // the keys cannot be read
+	if err != nil || news { // the keys cannot be read, or were read before the key of this approval was made
 		time.AfterFunc(approvalPause, func() {
 			x.turn.Lock()
 			defer x.turn.Unlock()
@@ -191,7 +196,7 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	return false
 }
 
-// approvalPause is the time after which an approval is checked again that could not be checked.
+// approvalPause is the time after which an approval is checked again that could not be checked. Keys in memory are younger by then.
 const approvalPause = 15 * time.Second
 
 // Pending returns the exceptions that wait for an approval.
