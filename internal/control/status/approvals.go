@@ -148,7 +148,7 @@ func (a *Approvals) Renew(snapshot func() *catalog.Snapshot) controller.Row {
 		}
 		var errs []error
 		for _, e := range snapshot().Exceptions() {
-			if _, _, proof := approvalOf(e.Object); ring.IsCurrent(proof) {
+			if _, _, proof := approvalOf(e.Source()); ring.IsCurrent(proof) {
 				continue
 			}
 			errs = append(errs, a.renew(ctx, e))

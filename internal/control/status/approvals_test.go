@@ -99,7 +99,7 @@ func TestApprovals(t *testing.T) {
 	now = now.Add(time.Hour)
 	holds("after a rotation", before, true)
 	snapshot := catalog.New()
-	snapshot.SetException(&policy.Exception{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: "n", Name: "e", Object: before})
+	snapshot.SetException(&policy.Exception{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: "n", Name: "e", Source: func() map[string]any { return before }})
 	if _, err := a.Renew(snapshot.Snapshot).Reconcile(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}

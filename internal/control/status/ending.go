@@ -51,7 +51,7 @@ func ExceptionsEnding(c *catalog.Catalog, pending func() []*policy.Exception, ev
 				continue
 			}
 			note := "the exception has no effect until a user who may approve policyexceptions in its namespace approves it"
-			if hasApproval(e.Object) {
+			if hasApproval(e.Source()) {
 				note = "the approval is not one of this exception as it is: the exception was changed, copied or restored, or the key of the approval is gone, and it is pending again"
 			}
 			events.Record(event.Event{
