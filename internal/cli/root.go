@@ -66,7 +66,7 @@ func commands(families *compile.Registry) []*cobra.Command {
 		manifests.NewCreate(),
 		decisions.New(families),
 		newDocs(),
-		reports.NewExceptions(apply.NewExceptionRequest(families)),
+		reports.NewExceptions(apply.NewExceptionRequest(families), operate.NewRotateApprovals()),
 		explain.New(families),
 		manifests.NewFix(),
 		impact.New(families),
