@@ -10,7 +10,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"github.com/google/cel-go/parser"
-	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"ephor.invalid/ephor/internal/trace"
 )
@@ -45,7 +44,7 @@ func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable,
 		return nil, nil, nil, err
 	}
 	if v.mapType != nil {
-		if env, err = withTypes(env, []*apiservercel.DeclType{v.mapType}, cel.Variable(varVariables, v.mapType.CelType())); err != nil {
+		if env, err = withVariables(env, v.mapType); err != nil {
 			return nil, nil, nil, err
 		}
 	}

@@ -11,38 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
-// The library charges for a call after it was made. Therefore functions whose result or work is much larger than their
-// arguments are checked before the call.
-const (
-	// maxText is the maximum length of a text that a function may create, in bytes.
-	maxText = 4 << 20
-	// maxSteps is the maximum number of comparisons, or of steps of a regular expression, in one call.
-	maxSteps = 20_000_000
-	// costPerValue is the cost of comparing one value of a large list or map.
-	costPerValue = 10
-)
-
-// price reports whether a call would create or do too much. It is called with the evaluated arguments.
-type price func(args []ref.Val, vars interpreter.Activation) (tooMuch bool)
-
-// crossed reports whether comparing each part of one argument with each part of the other takes too many steps.
-func crossed(args []ref.Val, _ interpreter.Activation) bool {
-	return len(args) > 1 && size(args[0])*size(args[1]) > maxSteps
-}
-
-// size returns the length of a text or list, and 1 for other values.
-func size(v ref.Val) int {
-	switch x := v.(type) {
-	case types.String:
-		return len(x)
-	case traits.Lister:
-		if n, ok := x.Size().(types.Int); ok {
-			return int(n)
-		}
-	}
-	return 1
-}
-
 // node identifies a part of an expression. The library numbers the parts of each expression from 1, and an argument may be a
 // variable, which is a separate expression.
 type node struct {
@@ -124,7 +92,7 @@ func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
 	case jsonMap:
 		w = valuesInJSON(map[string]any(x))
 	case traits.Lister, traits.Mapper, *types.Optional, *dynamic.ObjectVal, *mutation.JSONPatchVal:
-		w = valuesIn(v, vars)
+		w = sizesOf(vars).of(v)
 	case types.Bytes:
 		parts = len(x) / copiedPerPart
 	case apiservercel.Quantity:
@@ -143,13 +111,6 @@ func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
 		return types.WrapErr(errOutOfBudget)
 	}
 	return nil
-}
-
-// valuesInJSON counts the values in decoded JSON, up to the maximum that a value may hold.
-func valuesInJSON(v any) int {
-	left := maxValues
-	count(v, &left)
-	return maxValues - left
 }
 
 // evaluationOf returns the evaluation, which may be hidden by frames and by the scopes of comprehensions.

@@ -21,7 +21,7 @@ var libTransform = &Library{
 		Example: `transform.listObjToMap([{'k': 'a'}], [{'v': 'b'}], 'k', 'v')`,
 		Result:  `{"a":"b"}`,
 		cost:    func(args []ref.Val) int { return 1 + 4*size(args[0]) },
-		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+		call: func(_ *Scope, args []ref.Val) ref.Val {
 			keys, values := args[0].(traits.Lister), args[1].(traits.Lister)
 			if a, b := size(keys), size(values); a != b {
 				return failed("listObjToMap must take lists of equal length. list1: %d, list2: %d", a, b)

@@ -14,10 +14,10 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("incomplete or duplicate library %q", l.Name)
 		}
 		seen[l.Name] = true
-		if l.options == nil && len(l.prices)+len(l.Functions)+len(l.searches) == 0 {
+		if l.options == nil && len(l.limits)+len(l.Functions)+len(l.searches) == 0 {
 			t.Errorf("library %s declares nothing", l.Name)
 		}
-		for name := range l.prices {
+		for name := range l.limits {
 			if !c.env.HasFunction(name) && !(Declarations{Kind: Validating}).env().HasFunction(name) {
 				t.Errorf("library %s: there is no function %s", l.Name, name)
 			}

@@ -52,8 +52,9 @@ func (in *planning) call(n interpreter.InterpretableCall) interpreter.Interpreta
 		return &notFalse{n, args[0]}
 	case searching[name] != nil && len(args) > 1:
 		return newSearch(in.ordinary(n).(*call))
-	case functionOf(n) != nil:
-		return &libraryCall{n, functionOf(n), isWritten(args, functionOf(n))}
+	case functionOf(n.Function(), n.OverloadID()) != nil:
+		f := functionOf(n.Function(), n.OverloadID())
+		return &libraryCall{n, f, isLiteral(args, f)}
 	}
 	return in.ordinary(n)
 }
@@ -64,7 +65,7 @@ func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.Interp
 	if len(args) == 0 {
 		return n
 	}
-	out := &call{InterpretableCall: n, args: args, ask: prices[n.Function()], cost: costs[n.Function()], charge: charges[n.Function()], adds: n.Function() == operators.Add}
+	out := &call{InterpretableCall: n, args: args, limit: limits[n.Function()], cost: costs[n.Function()], charge: charges[n.Function()], adds: n.Function() == operators.Add}
 	if out.charge == nil {
 		out.charge = parsed
 	}
@@ -85,7 +86,7 @@ type call struct {
 	interpreter.InterpretableCall
 	args []interpreter.InterpretableV2
 	to   *functions.Overload // nil if the function depends on the type of the value
-	ask  price
+	limit
 	cost cost // the API server's price
 	charge
 	adds bool
@@ -97,7 +98,7 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val { return c.Eval(f
 // Eval implements the library's interface.
 func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	strict := c.to == nil || !c.to.NonStrict
-	if len(c.args) <= 2 && c.ask == nil && c.cost != costByLibrary {
+	if len(c.args) <= 2 && c.limit == nil && c.cost != costByLibrary {
 		l := c.args[0].Eval(vars)
 		if len(c.args) == 1 {
 			if strict && types.IsUnknownOrError(l) {
@@ -130,7 +131,7 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 			return args[i]
 		}
 	}
-	if c.ask != nil && c.ask(args, vars) {
+	if c.limit != nil && c.limit(args, sizesOf(vars)) {
 		return tooLarge(vars)
 	}
 	var r ref.Val
@@ -162,7 +163,7 @@ func (c *call) pay(vars interpreter.Activation, l, r ref.Val, more ...ref.Val) r
 	if e == nil {
 		return nil
 	}
-	parts := c.charge(e, l, r, more)
+	parts := c.charge(&e.sizes, l, r, more)
 	if n <= 1 && parts == 0 {
 		return nil
 	}

@@ -78,22 +78,6 @@ func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int,
 	)
 }
 
-// locals returns the names of the variables of macros.
-func locals(checked *ast.AST) map[string]bool {
-	var out map[string]bool
-	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.ComprehensionKind {
-			return
-		}
-		if out == nil {
-			out = map[string]bool{}
-		}
-		c := e.AsComprehension()
-		out[c.IterVar()], out[c.IterVar2()], out[c.AccuVar()] = true, true, true
-	}))
-	return out
-}
-
 // variable connects a path that begins with `variables.name` to that variable.
 func (in *planning) variable(p *path) {
 	if p.root != rootOther || strings.TrimPrefix(p.name, ".") != varVariables || in.locals[p.name] || p.other || len(p.steps) == 0 || p.steps[0].optional || p.tests && len(p.steps) == 1 {
