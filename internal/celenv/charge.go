@@ -3,6 +3,7 @@ package celenv
 import (
 	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/common/operators"
@@ -243,4 +244,21 @@ func product(a, b int) int {
 		return math.MaxInt32
 	}
 	return a * b
+}
+
+// digits returns the sum of the precisions in a format, such as %.3f.
+func digits(format string) (sum int) {
+	for at := strings.Index(format, "%."); at >= 0 && sum <= maxText; at = strings.Index(format, "%.") {
+		format = format[at+2:]
+		n := 0
+		for n < len(format) && format[n] >= '0' && format[n] <= '9' {
+			n++
+		}
+		if precision, err := strconv.Atoi(format[:n]); err == nil {
+			sum += precision
+		} else if n > 0 {
+			return maxText + 1 // a precision that is too large to parse
+		}
+	}
+	return sum
 }

@@ -1,6 +1,8 @@
 package celenv
 
 import (
+	"errors"
+
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/kubeversion"
 
@@ -26,7 +28,7 @@ type Compiler struct {
 
 // NewCompiler returns a Compiler without variables.
 func NewCompiler(d Declarations) *Compiler {
-	return &Compiler{declared: d, env: d.env(), planner: d.planner(), variables: NewVariables(d)}
+	return &Compiler{declared: d, env: d.env(), planner: plannerOf(d), variables: NewVariables(d)}
 }
 
 // Within makes the Compiler charge an Allowance for its expressions. An expression that costs too much results in a *compilecost.Error.
@@ -46,11 +48,11 @@ func (c *Compiler) Variable(name, expression string) error {
 	}
 	if c.mapType == nil {
 		c.mapType = apiservercel.NewObjectType(variablesType, map[string]*apiservercel.DeclField{})
-		env, err := withVariables(c.env, c.mapType)
+		extended, err := withVariables(c.env, c.mapType)
 		if err != nil {
 			return err
 		}
-		c.env = env
+		c.env = extended
 		c.variables.Declare(c.mapType)
 	}
 	x, checked, err := c.compile(expression, Any)
@@ -87,17 +89,14 @@ func (c *Compiler) compile(expression string, results ...Result) (_ *Expression,
 			checked, err = nil, fmt.Errorf("the expression cannot be compiled: the CEL library panics: %v", r)
 		}
 	}()
-	parsed, err := parse(c.env, expression, c.allowance)
+	checked, err = typed(c.env, expression, c.allowance)
+	if mistake := (*CompileError)(nil); errors.As(err, &mistake) {
+		mistake.Since, mistake.Server = c.since(expression), c.declared.Server
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	checked, issues := check(c.env, parsed)
-	if issues != nil && issues.Err() != nil {
-		mistake := compileError(issues)
-		mistake.Since, mistake.Server = c.since(expression), c.declared.Server
-		return nil, nil, mistake
-	}
-	if err := hasType(checked.OutputType(), results, wordsOf(c.declared.Kind)); err != nil {
+	if err := hasType(c.declared.Kind, checked.OutputType(), results...); err != nil {
 		return nil, nil, err
 	}
 	x, err := c.variables.Compile(c.planner, c.env, expression, checked.NativeRep(), ofObject, c.alone)
@@ -123,14 +122,10 @@ func (c *Compiler) since(expression string) kubeversion.Minor {
 
 // compiles reports whether an expression compiles with the functions of a version. Variables and fields may have any type.
 func (c *Compiler) compiles(server kubeversion.Minor, expression string) bool {
-	env, err := c.declared.loose(server)
+	loose, err := c.declared.loose(server)
 	if err != nil {
 		return false
 	}
-	parsed, err := parse(env, expression, c.allowance)
-	if err != nil {
-		return false
-	}
-	_, issues := check(env, parsed)
-	return issues.Err() == nil
+	_, err = typed(loose, expression, c.allowance)
+	return err == nil
 }

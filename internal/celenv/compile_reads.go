@@ -17,4 +17,3 @@ func (c *Compiler) Asks() bool { return c.reads.Asks() }
 
 // Objects returns the objects that the expressions compiled so far name. Only generating policies have any.
 func (c *Compiler) Objects() []NamedObject { return c.objects.list }
-

@@ -19,15 +19,17 @@ const (
 // ErrBudget is wrapped by the error of an evaluation that exceeded its budget.
 var ErrBudget = apiservercel.ErrOutOfBudget
 
-var errOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", quiet{ErrBudget})
+var errOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", quietly(ErrBudget))
 
 // errCallLimit is the error of a single expression that costs too much, with the library's text.
-var errCallLimit = fmt.Errorf("operation cancelled: actual cost limit exceeded%w", quiet{ErrBudget})
+var errCallLimit = fmt.Errorf("operation cancelled: actual cost limit exceeded%w", quietly(ErrBudget))
 
-// quiet wraps an error without adding its text.
+// quietly wraps an error without adding its text.
+func quietly(err error) error { return quiet{err} }
+
 type quiet struct{ error }
 
 func (quiet) Error() string   { return "" }
 func (q quiet) Unwrap() error { return q.error }
 
-var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxValues, maxText, quiet{ErrBudget})
+var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxValues, maxText, quietly(ErrBudget))

@@ -101,7 +101,7 @@ func (e *Evaluation) Rebind(object any) {
 
 // Bool evaluates an expression of type Bool.
 func (e *Evaluation) Bool(x *Expression) (bool, error) {
-	v, err := e.value(x)
+	v, err := e.Value(x)
 	if err != nil {
 		return false, err
 	}
@@ -110,7 +110,7 @@ func (e *Evaluation) Bool(x *Expression) (bool, error) {
 
 // Text evaluates an expression of type String or Null. ok is false if the value is not a text.
 func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
-	v, err := e.value(x)
+	v, err := e.Value(x)
 	if err != nil {
 		return "", false, err
 	}
@@ -118,7 +118,8 @@ func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
 	return text, ok, nil
 }
 
-func (e *Evaluation) value(x *Expression) (ref.Val, error) {
+// Value evaluates an expression of any type. The number of values in lists and maps of the result is limited by the guards.
+func (e *Evaluation) Value(x *Expression) (ref.Val, error) {
 	e.clear()
 	v, err := e.run(x)
 	outOfUnits := errOutOfBudget
@@ -131,8 +132,8 @@ func (e *Evaluation) value(x *Expression) (ref.Val, error) {
 	switch {
 	case err == nil:
 		return v, nil
-	case e.ctx.Err() != nil:
-		return nil, e.ctx.Err()
+	case e.Context().Err() != nil:
+		return nil, e.Context().Err()
 	}
 	return nil, &EvaluationError{x.text, err}
 }
@@ -334,6 +335,3 @@ func (e *Evaluation) compute(x *variable) ref.Val {
 	}
 	return v
 }
-
-// Value evaluates an expression of any type. The number of values in lists and maps of the result is limited by the guards.
-func (e *Evaluation) Value(x *Expression) (ref.Val, error) { return e.value(x) }

@@ -150,7 +150,7 @@ func evaluated(t testing.TB, d Declarations, expression string, budget int64) st
 			return nil
 		},
 	}
-	if requestOf(d.Kind) != nil {
+	if d.Kind == HTTPChecks || d.Kind == EnvoyChecks {
 		request, err := CheckRequest(d.Kind, testRequests[d.Kind])
 		if err != nil {
 			t.Fatal(err)

@@ -71,7 +71,7 @@ var libCheckHTTP = &Library{
 
 func partOfHTTP(name, field, doc, result string, same func(a, b string) bool) Function {
 	return Function{
-		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{httpAttributes.message.kind, cel.StringType}, Result: textsType}},
+		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{httpAttributes.Type(), cel.StringType}, Result: textsType}},
 		Doc: doc, Example: "object.attributes." + name + "('accept')", Result: result,
 		cost: func(args []ref.Val) int {
 			return 1 + int(args[0].(message).Get(types.String(field)).(traits.Sizer).Size().(types.Int))

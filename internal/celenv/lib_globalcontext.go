@@ -53,5 +53,5 @@ func (e *Scope) global(name, projection string) (any, error) {
 	if projection != "" {
 		name += "." + projection
 	}
-	return e.world().Globals(e.ctx, world.GlobalRequest(name))
+	return e.world().Globals(e.Context(), world.GlobalRequest(name))
 }

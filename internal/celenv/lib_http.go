@@ -104,7 +104,7 @@ func (e *Scope) exchange(method, bundle string, args []ref.Val) ref.Val {
 			r.Headers = append(r.Headers, world.Header{Name: text(name), Value: text(headers.Get(name))})
 		}
 	}
-	answer, err := e.world().HTTP(e.ctx, r)
+	answer, err := e.world().HTTP(e.Context(), r)
 	if err != nil {
 		return e.unanswered("request failed", err)
 	}

@@ -40,7 +40,7 @@ func (e *Scope) metadata(reference string) (map[string]any, error) {
 	}
 	request := *e.Registry
 	request.Reference = reference
-	found, err := e.world().Images.Image(e.ctx, request)
+	found, err := e.world().Images.Image(e.Context(), request)
 	if err != nil {
 		return nil, err
 	}

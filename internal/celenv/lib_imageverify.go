@@ -66,7 +66,7 @@ var libImageVerify = &Library{
 			cost:      asking,
 			call: func(e *Scope, args []ref.Val) ref.Val {
 				return e.count(args, func(v Verifier, by []string) (int, error) {
-					return v.Signed(e.ctx, text(args[0]), by)
+					return v.Signed(e.Context(), text(args[0]), by)
 				})
 			},
 		},
@@ -79,7 +79,7 @@ var libImageVerify = &Library{
 			cost:      asking,
 			call: func(e *Scope, args []ref.Val) ref.Val {
 				return e.count(args, func(v Verifier, by []string) (int, error) {
-					return v.Attested(e.ctx, text(args[0]), text(args[1]), by)
+					return v.Attested(e.Context(), text(args[0]), text(args[1]), by)
 				})
 			},
 		},
@@ -95,7 +95,7 @@ var libImageVerify = &Library{
 				if err != nil {
 					return e.unverified(err)
 				}
-				payload, err := v.Payload(e.ctx, text(args[0]), text(args[1]))
+				payload, err := v.Payload(e.Context(), text(args[0]), text(args[1]))
 				if err != nil {
 					return e.unverified(err)
 				}

@@ -35,8 +35,8 @@ var libJWT = &Library{
 		{
 			Names: []string{"jwt.Decode"},
 			Overloads: []Overload{
-				{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: tokenShape.message.kind},
-				{Args: []*cel.Type{cel.StringType, keySetType}, Result: tokenShape.message.kind},
+				{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: tokenShape.Type()},
+				{Args: []*cel.Type{cel.StringType, keySetType}, Result: tokenShape.Type()},
 			},
 			Doc: "Decodes a token and verifies it: with a shared secret (HS256, HS384, HS512), with a public key or certificate in PEM, or with a key set (RS, PS and ES with " +
 				"SHA-256, SHA-384 or SHA-512, and EdDSA).",

@@ -161,7 +161,7 @@ func (e *Scope) callResource(method string, p apipath.Path, body any) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	return api(e.ctx, world.APIRequest{Method: method, Path: p, Body: body})
+	return api(e.Context(), world.APIRequest{Method: method, Path: p, Body: body})
 }
 
 func getResource(e *Scope, args []ref.Val) ref.Val {
@@ -239,7 +239,7 @@ func postResource(e *Scope, args []ref.Val) ref.Val {
 }
 
 // errNotImplemented is Kyverno's text for a query that only a cluster can answer.
-var errNotImplemented = fmt.Errorf("internal error: not implemented%w", quiet{world.ErrUnavailable})
+var errNotImplemented = fmt.Errorf("internal error: not implemented%w", quietly(world.ErrUnavailable))
 
 func textMap(v ref.Val) map[string]string {
 	out := map[string]string{}
@@ -259,7 +259,7 @@ func resourceOfKind(e *Scope, args []ref.Val) ref.Val {
 		return types.WrapErr(errNotImplemented)
 	}
 	apiVersion, kind := text(args[0]), text(args[1])
-	plural, err := e.world().Kinds.Resource(e.ctx, world.Kind{APIVersion: apiVersion, Kind: kind})
+	plural, err := e.world().Kinds.Resource(e.Context(), world.Kind{APIVersion: apiVersion, Kind: kind})
 	if err != nil {
 		return e.unanswered("failed to map kind to resource", err)
 	}

@@ -1,7 +1,6 @@
 package celenv
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -45,23 +44,6 @@ func formatted(args []ref.Val, s *sizes) bool {
 	}
 	format, _ := args[0].(types.String)
 	return s.of(args[1]) > maxValues || digits(string(format)) > maxText
-}
-
-// digits returns the sum of the precisions in a format, such as %.3f.
-func digits(format string) (sum int) {
-	for at := strings.Index(format, "%."); at >= 0 && sum <= maxText; at = strings.Index(format, "%.") {
-		format = format[at+2:]
-		n := 0
-		for n < len(format) && format[n] >= '0' && format[n] <= '9' {
-			n++
-		}
-		if precision, err := strconv.Atoi(format[:n]); err == nil {
-			sum += precision
-		} else if n > 0 {
-			return maxText + 1 // a precision that is too large to parse
-		}
-	}
-	return sum
 }
 
 // divided reports whether splitting a text creates too many parts.

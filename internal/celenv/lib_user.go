@@ -34,7 +34,7 @@ var libUser = &Library{
 					shown[strings.ToLower(name)] = v
 				}
 			}
-			return record{accountType, &fields, &shown}
+			return newRecord(accountType, fields, shown)
 		},
 	}},
 	types: func() []*apiservercel.DeclType {

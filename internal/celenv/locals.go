@@ -19,4 +19,3 @@ func locals(checked *ast.AST) map[string]bool {
 	}))
 	return out
 }
-

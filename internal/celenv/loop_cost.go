@@ -9,6 +9,16 @@ import (
 // textInterrupted is the error of a loop that was interrupted. The evaluation reports why.
 const textInterrupted = "operation interrupted"
 
+// charging returns a decorator that charges each iteration of a loop. parts are those of each loop's step (see steps).
+func charging(parts map[int64]int) interpreter.InterpretableDecorator {
+	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		if n, ok := parts[i.ID()]; ok {
+			return &loopStep{i, n}, nil
+		}
+		return i, nil
+	}
+}
+
 // loopStep evaluates the step of a loop and charges for it.
 type loopStep struct {
 	interpreter.Interpretable

@@ -53,6 +53,9 @@ const perExpression = celconfig.PerCallLimit / budget.Share
 // lookEvery is the work after which a meter looks at its context: less than a millisecond.
 const lookEvery = 2000
 
+// Context returns the context of the evaluation.
+func (m *meter) Context() context.Context { return m.ctx }
+
 // begin begins an expression, which has its own limit of units; end ends it, with the result of begin.
 func (m *meter) begin() (around int64) {
 	around, m.cost = m.cost, 0

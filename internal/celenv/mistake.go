@@ -56,11 +56,10 @@ func (e *CompileError) summary() string {
 	return strings.Join(out, "; ")
 }
 
-func compileError(issues *cel.Issues) *CompileError {
+func newCompileError(issues *cel.Issues) *CompileError {
 	e := &CompileError{text: issues.String()}
 	for _, x := range issues.Errors() {
 		e.Issues = append(e.Issues, Issue{Line: x.Location.Line(), Column: x.Location.Column(), Message: x.Message})
 	}
 	return e
 }
-

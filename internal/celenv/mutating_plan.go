@@ -7,8 +7,8 @@ import (
 )
 
 // mutating returns the planner for the API server's mutating policies.
-func mutating(env *cel.Env) (*planner, error) {
-	mutatingOnce.Do(func() { mutatingPlanner, errMutating = newPlanner(env, Declarations{}) })
+func mutating(in *cel.Env) (*planner, error) {
+	mutatingOnce.Do(func() { mutatingPlanner, errMutating = newPlanner(in, Declarations{}) })
 	return mutatingPlanner, errMutating
 }
 

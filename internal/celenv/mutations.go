@@ -5,11 +5,11 @@ func (c *Compiler) Mutations() error {
 	if c.declared.Kind != Native {
 		return nil // mutations are already allowed, or never allowed
 	}
-	env, err := WithMutations(c.env)
+	extended, err := WithMutations(c.env)
 	if err != nil {
 		return err
 	}
-	c.env = env
-	c.planner, err = mutating(env)
+	c.env = extended
+	c.planner, err = mutating(c.env)
 	return err
 }

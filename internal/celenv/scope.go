@@ -59,7 +59,7 @@ func (s *Scope) answer(v any) ref.Val {
 // unanswered returns the value for a query without an answer.
 func (s *Scope) unanswered(what string, err error) ref.Val {
 	err = &UnansweredError{what, err}
-	if s.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+	if s.Context().Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return s.unknown(err)
 	}
 	return types.WrapErr(err)

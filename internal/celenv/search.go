@@ -50,9 +50,9 @@ func (s *search) Eval(vars interpreter.Activation) ref.Val {
 	case !ok || !isText:
 		return types.NoSuchOverloadErr() // as the library does for literals
 	}
-	if s.cost == costByLibrary {
-		e.spend(libraryCost(s.Function(), s.OverloadID(), args, nil))
-	} else if err := s.pay(vars, args[0], args[1]); err != nil {
+	if s.price.byResult() {
+		e.payResult(s.Function(), s.OverloadID(), args, nil) // the charge for the search ends the evaluation
+	} else if err := s.pay(vars, args[0], args[1], nil); err != nil {
 		return err
 	}
 	x, err := s.literal, error(nil)

@@ -66,14 +66,14 @@ func (t *planTable) put(key planKey, p *planned) *planned {
 
 // plan returns the plan of a checked expression. It uses a shared plan if there is one, unless the plan belongs to the environment of one
 // Compiler alone.
-func (v *Variables) plan(p *planner, env *cel.Env, expression string, checked *ast.AST, ofObject func(*ast.AST) bool, alone bool) (*planned, error) {
+func (v *Variables) plan(p *planner, in *cel.Env, expression string, checked *ast.AST, ofObject func(*ast.AST) bool, alone bool) (*planned, error) {
 	key := planKey{p, v.signature, expression}
 	if !alone {
 		if known := plans.get(key); known != nil {
 			return known, nil
 		}
 	}
-	root, err := p.plan(env, checked, v.index)
+	root, err := p.plan(in, checked, v.index, nil)
 	if err != nil {
 		return nil, err
 	}

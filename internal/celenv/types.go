@@ -76,7 +76,8 @@ func serverWords(wanted []*cel.Type, got *cel.Type) error {
 	return fmt.Errorf("must evaluate to one of %v but got %v", wanted, got.String())
 }
 
-func hasType(output *cel.Type, results []Result, words typeWords) error {
+// hasType returns an error if an output type is none of the results, in the words for the kind.
+func hasType(k Kind, output *cel.Type, results ...Result) error {
 	wanted := make([]*cel.Type, len(results))
 	for i, r := range results {
 		wanted[i] = resultTypes[r]
@@ -87,7 +88,7 @@ func hasType(output *cel.Type, results []Result, words typeWords) error {
 			return nil
 		}
 	}
-	return words(wanted, output)
+	return wordsOf(k)(wanted, output)
 }
 
 var declTypes = map[*cel.Type]*apiservercel.DeclType{
@@ -116,4 +117,3 @@ func declType(t *cel.Type) *apiservercel.DeclType {
 	}
 	return apiservercel.DynType
 }
-

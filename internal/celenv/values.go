@@ -34,6 +34,11 @@ type record struct {
 	shown  *map[string]any // by the names in JSON
 }
 
+// newRecord returns a value of the kind with these fields. shown has their names in JSON.
+func newRecord(kind *cel.Type, fields, shown map[string]any) ref.Val {
+	return record{kind, &fields, &shown}
+}
+
 // ConvertToNative implements the library's interface.
 func (r record) ConvertToNative(t reflect.Type) (any, error) {
 	return opaque{r.kind}.ConvertToNative(t)

@@ -20,10 +20,10 @@ type Expression struct {
 
 // Variables are the named expressions of a rule.
 type Variables struct {
-	declared Declarations
-	mapType  *apiservercel.DeclType
-	list     []variable
-	index    map[string]int
+	declared  Declarations
+	mapType   *apiservercel.DeclType
+	list      []variable
+	index     map[string]int
 	signature [sha256.Size]byte // a digest of the names and expressions
 }
 
@@ -45,8 +45,8 @@ func (v *Variables) Add(name, text string, x *Expression, err error) {
 
 // Compile returns the expression with the plan of its checked form. ofObject reports whether its value depends only on the object. alone:
 // the plan is not shared with other rules. An error concerns a constant in the expression.
-func (v *Variables) Compile(p *planner, env *cel.Env, text string, checked *ast.AST, ofObject func(*ast.AST) bool, alone bool) (*Expression, error) {
-	plan, err := v.plan(p, env, text, checked, ofObject, alone)
+func (v *Variables) Compile(p *planner, in *cel.Env, text string, checked *ast.AST, ofObject func(*ast.AST) bool, alone bool) (*Expression, error) {
+	plan, err := v.plan(p, in, text, checked, ofObject, alone)
 	if err != nil {
 		return nil, err
 	}
@@ -81,4 +81,3 @@ func (v *Variables) lazy(e *Evaluation) any {
 	}
 	return m
 }
-
