@@ -4,10 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"ephor.invalid/ephor/internal/value"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/typecheck"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // A check request with an unknown field, or a field of the wrong type, is an error that names the field.

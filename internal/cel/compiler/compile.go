@@ -2,10 +2,6 @@ package compiler
 
 import (
 	"errors"
-
-	"ephor.invalid/ephor/internal/compilecost"
-	"ephor.invalid/ephor/internal/kubeversion"
-
 	"fmt"
 
 	"github.com/google/cel-go/cel"
@@ -15,6 +11,8 @@ import (
 	"ephor.invalid/ephor/internal/cel/reads"
 	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/cel/typecheck"
+	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // Compiler compiles the expressions of one rule, which share their variables.
@@ -95,7 +93,7 @@ func (c *Compiler) compile(expression string, results ...typecheck.Result) (_ *r
 		}
 	}()
 	checked, err = typecheck.Check(c.env, expression, c.allowance)
-	if mistake := (*typecheck.CompileError)(nil); errors.As(err, &mistake) {
+	if mistake := (*typecheck.CompileError)(nil); errors.As(err, &mistake) && !mistake.Syntax {
 		mistake.Since, mistake.Server = c.since(expression), c.declared.Server
 	}
 	if err != nil {

@@ -5,12 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"ephor.invalid/ephor/internal/trace"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/cel/typecheck"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // The trace of an expression contains the value of each part that was evaluated. In loops, it is the value for the element that decided.

@@ -11,14 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"ephor.invalid/ephor/internal/value"
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/value"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // testWorld returns a World with one object of each kind.

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ephor.invalid/ephor/internal/value"
-
 	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // fuzzLibrary fuzzes one library. Each input is inserted into one of the templates, and into calls of all functions that the library

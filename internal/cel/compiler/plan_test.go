@@ -7,13 +7,12 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 
-	"ephor.invalid/ephor/internal/value"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Our own nodes have the same results as the library's own program: the same value, or an error with the same text.

@@ -1,9 +1,8 @@
 package compiler
 
 import (
-	"ephor.invalid/ephor/internal/value"
-
 	"ephor.invalid/ephor/internal/cel/reads"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // Reads returns which parts of object, oldObject, request, namespaceObject, params and authorizer the expressions compiled so

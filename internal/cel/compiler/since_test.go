@@ -4,10 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"ephor.invalid/ephor/internal/kubeversion"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/typecheck"
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // An expression that needs a newer version says which.

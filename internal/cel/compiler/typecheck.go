@@ -10,11 +10,10 @@ import (
 
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
-	"ephor.invalid/ephor/internal/strict"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/cel/typecheck"
+	"ephor.invalid/ephor/internal/strict"
 )
 
 // Shape describes what is known about the fields of a value.

@@ -30,6 +30,7 @@ const VariablesType = "kubernetes.variables"
 // environments holds one environment for each Declarations, built on first use.
 var environments sync.Map // Declarations → func() *cel.Env
 
+// Env returns the environment, which goroutines share: use Check and Extended with it.
 func (d Declarations) Env() *cel.Env {
 	d.Server = EnvironmentOf(d.Server)
 	made, known := environments.Load(d)

@@ -7,7 +7,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"ephor.invalid/ephor/internal/cel/jwt"
-
 	"ephor.invalid/ephor/internal/cel/values"
 )
 

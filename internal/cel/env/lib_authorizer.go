@@ -38,8 +38,10 @@ type Authorizer struct {
 	Subresource, Namespace, Name string
 }
 
+// Value returns the value of the variable authorizer.
 func (a *Authorizer) Value() any { return library.NewAuthorizerVal(a.user(), a) }
 
+// RequestResource returns the value of the variable authorizer.requestResource.
 func (a *Authorizer) RequestResource() any {
 	return library.NewResourceAuthorizerVal(a.user(), a, requestResource{a})
 }

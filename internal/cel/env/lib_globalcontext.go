@@ -8,9 +8,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // libGlobalContext queries world.Globals, which namespaced policies cannot access.

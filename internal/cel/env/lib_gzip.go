@@ -9,7 +9,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"ephor.invalid/ephor/internal/bounded"
-
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
 )

@@ -11,9 +11,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/world"
 )
 
 var clientType = cel.OpaqueType("policies.HTTPClient")

@@ -10,9 +10,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // ImageVerify is the name of the library whose functions query a Verifier.

@@ -10,9 +10,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"ephor.invalid/ephor/internal/cel/jwt"
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/world"
 )
 
 var (

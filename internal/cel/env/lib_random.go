@@ -8,11 +8,10 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"ephor.invalid/ephor/internal/textgen"
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/textgen"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // defaultPattern is the pattern that random uses if it is called without one.

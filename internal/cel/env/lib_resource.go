@@ -16,10 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"ephor.invalid/ephor/internal/apipath"
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/world"
 )
 
 var (

@@ -5,9 +5,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"ephor.invalid/ephor/internal/certificate"
-
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/certificate"
 )
 
 // maxCertificate is the maximum size of a text that is passed to the certificate parser, in bytes.

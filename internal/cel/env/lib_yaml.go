@@ -7,10 +7,9 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
-	"ephor.invalid/ephor/internal/value"
-
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // yamlParts is the cost of a byte of YAML: the parser is slow.

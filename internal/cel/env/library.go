@@ -72,6 +72,7 @@ func functionsOf(libraries []*Library) (map[string]*Function, map[string]*Librar
 	return out, of
 }
 
+// LibraryNamed returns the library of that name, which must exist.
 func LibraryNamed(name string) *Library {
 	return Libraries[slices.IndexFunc(Libraries, func(l *Library) bool { return l.Name == name })]
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"ephor.invalid/ephor/internal/world"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
 	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Scope is what the functions of libraries see of an evaluation besides their arguments.
@@ -48,7 +48,7 @@ func (s *Scope) unknown(err error) ref.Val {
 // native converts decoded JSON to a CEL value.
 func (s *Scope) native(v any) ref.Val { return types.DefaultTypeAdapter.NativeToValue(v) }
 
-// answer converts an answer of the World to a CEL valus.
+// answer converts an answer of the World to a CEL value.
 func (s *Scope) answer(v any) ref.Val {
 	left := price.MaxValues
 	if price.Count(v, &left); left < 0 {

@@ -46,7 +46,7 @@ var charges = map[string]charge{
 	"asInteger": quantities, "asApproximateFloat": quantities, "isInteger": quantities, "sign": quantities,
 	"cel.@mapInsert": inserts, "check": queries, "validate": validates, "semver": versions, "isSemver": versions,
 	operators.Index: free, operators.OptIndex: free, operators.OptSelect: free, // on what no attribute can express
-	"matches": free, "find": free, "findAll": free, "regex.extract": free, "regex.extractAll": free, "regex.replace": free, // see searching
+	"matches": free, "find": free, "findAll": free, "regex.extract": free, "regex.extractAll": free, "regex.replace": free, // see Searches
 }
 
 // BytesPerPart is the number of bytes that a function processes in the time in which one part of an expression is evaluated.

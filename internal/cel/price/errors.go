@@ -1,10 +1,10 @@
 package price
 
 import (
+	"fmt"
+
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
-
-	"fmt"
 
 	"ephor.invalid/ephor/internal/budget"
 )
@@ -19,6 +19,7 @@ const (
 // ErrBudget is wrapped by the error of an evaluation that exceeded its budget.
 var ErrBudget = apiservercel.ErrOutOfBudget
 
+// ErrOutOfBudget is the error of an evaluation that used up its budget, with the library's text.
 var ErrOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", Quietly(ErrBudget))
 
 // ErrCallLimit is the error of a single expression that costs too much, with the library's text.
@@ -32,4 +33,5 @@ type quiet struct{ error }
 func (quiet) Error() string   { return "" }
 func (q quiet) Unwrap() error { return q.error }
 
+// ErrTooLarge is the error of a value, or of a call, that is too large for any budget.
 var ErrTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", MaxValues, MaxText, Quietly(ErrBudget))

@@ -10,7 +10,7 @@ import (
 
 // Meter is the budget of one evaluation. Everything that has a price is charged here, before it happens if its price is known before.
 //
-// It has two accounts, because two limits hold. Units are the cost that the API server computes, with its formulas (cost.go): its limits decide
+// It has two accounts, because two limits hold. Units are the cost that the API server computes, with its formulas (units.go): its limits decide
 // whether a policy that the API server would stop is stopped here as well. Parts are time (charge.go): the API server's prices are no upper
 // bound for it. An evaluation ends when either account is used up, when its context is done, or when a lookup failed.
 type Meter struct {
@@ -27,7 +27,7 @@ type Meter struct {
 
 // Work is what was charged.
 type Work struct {
-	Units int64 // units
+	Units int64 // of the API server's cost
 	Loops int   // iterations of all loops
 	Parts int   // parts of expressions: those that loops evaluated, and what calls took
 }
@@ -37,6 +37,7 @@ func (w Work) Since(before Work) Work {
 	return Work{w.Units - before.Units, w.Loops - before.Loops, w.Parts - before.Parts}
 }
 
+// NewMeter returns a meter with this many units, and as many parts, up to MaxParts. It ends the evaluation when ctx is done.
 func NewMeter(ctx context.Context, units int64) Meter {
 	return Meter{ctx: ctx, remaining: units, limit: min(units, MaxParts)}
 }
@@ -56,12 +57,13 @@ const lookEvery = 2000
 // Context returns the context of the evaluation.
 func (m *Meter) Context() context.Context { return m.ctx }
 
-// Begin begins an expression, which has its own limit of units; end ends it, with the result of begin.
+// Begin begins an expression, which has its own limit of units. The result is for End.
 func (m *Meter) Begin() (around int64) {
 	around, m.cost = m.cost, 0
 	return around
 }
 
+// End ends the expression that the matching Begin began.
 func (m *Meter) End(around int64) { m.cost = around }
 
 // Spend charges units. The evaluation ends when it exceeds the limit of one expression.
@@ -76,7 +78,7 @@ func (m *Meter) Spend(units int64) {
 	m.exceeded = m.exceeded || m.cost > perExpression || m.remaining < 0
 }
 
-// take charges parts of expressions. The evaluation ends when it exceeds the limit.
+// Charge charges parts of expressions. The evaluation ends when it exceeds the limit.
 func (m *Meter) Charge(parts int) {
 	m.look(int64(parts))
 	if m.Parts += parts; int64(m.Parts) > m.limit {
@@ -91,7 +93,7 @@ func (m *Meter) TooLarge() { m.failure, m.exceeded = ErrTooLarge, true }
 // Fail ends the evaluation, because a function could not find out the answer to its query to the World.
 func (m *Meter) Fail(err error) { m.failure = err }
 
-// Failure returns the error with which fail ended the evaluation; nil if it did not.
+// Failure returns the error with which Fail ended the evaluation; nil if it did not.
 func (m *Meter) Failure() error { return m.failure }
 
 // Clear forgets the failure of an earlier expression.
@@ -148,7 +150,7 @@ func (m *Meter) Exceeded() bool { return m.exceeded }
 // Spent returns the cost of the expressions so far, in the library's units.
 func (m *Meter) Spent() int64 { return max(m.Units, int64(m.Parts)) }
 
-// Afford charges the steps of a function that takes many. It returns an error if the limit is exceeded.
+// Afford charges parts for a function that goes on in small steps. It returns an error if the limit is exceeded.
 func (m *Meter) Afford(n int) error {
 	if m.Charge(n); m.Ended() {
 		return ErrOutOfBudget
@@ -156,7 +158,7 @@ func (m *Meter) Afford(n int) error {
 	return nil
 }
 
-// steps charges steps of package budget.
+// AffordSteps charges steps of package budget. It returns an error if the limit is exceeded. The nil Meter has no limit.
 func (m *Meter) AffordSteps(n int64) error {
 	if m == nil {
 		return nil

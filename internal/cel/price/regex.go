@@ -5,11 +5,11 @@ import (
 	"regexp"
 	"strings"
 
-	"ephor.invalid/ephor/internal/compilecost"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 const (

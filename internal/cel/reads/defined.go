@@ -10,10 +10,9 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
-	"ephor.invalid/ephor/internal/compilecost"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/typecheck"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 // form is the form of a value, as far as Defined knows it.

@@ -10,9 +10,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"ephor.invalid/ephor/internal/value"
-
 	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // documents are the variables whose parts are tracked through expressions.

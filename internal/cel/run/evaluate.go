@@ -11,11 +11,10 @@ import (
 	"github.com/google/cel-go/interpreter"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"ephor.invalid/ephor/internal/trace"
-	"ephor.invalid/ephor/internal/world"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/world"
 )
 
 // Input holds the values that expressions read. They are decoded JSON and must not be changed.

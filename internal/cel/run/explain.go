@@ -11,11 +11,10 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"github.com/google/cel-go/parser"
 
-	"ephor.invalid/ephor/internal/trace"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/cel/values"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // To explain an expression, it is compiled again for each evaluation, with nodes that keep the value of each part. Apart from

@@ -16,7 +16,7 @@ import (
 
 // Planner converts checked expressions to plans that can be evaluated. Unlike the library's Program, it has one table of
 // functions for all expressions of an environment, and does not use the library's accounting: our own nodes charge the costs
-// (see guard.go).
+// (node.go).
 type Planner struct {
 	functions interpreter.Dispatcher
 	declared  env.Declarations

@@ -11,14 +11,14 @@ import (
 	"ephor.invalid/ephor/internal/cel/values"
 )
 
-// search is a call of one of the functions in searching. A literal regular expression is compiled together with the expression.
+// search is a call of one of the functions in price.Searches. A literal regular expression is compiled together with the expression.
 type search struct {
 	*call
 	literal *price.Regex // nil if the regular expression is not a literal
 	charge  price.SearchCharge
 }
 
-// newSearch returns the node for a call of one of the functions in searching.
+// newSearch returns the node for a call of one of the functions in price.Searches.
 func newSearch(c *call) *search {
 	out := &search{call: c, charge: price.Searches[c.Function()]}
 	if constant, ok := unrecorded(c.args[1]).(interpreter.InterpretableConst); ok {

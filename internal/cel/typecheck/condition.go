@@ -12,9 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 
-	"ephor.invalid/ephor/internal/compilecost"
-
 	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 // conditionEnvs holds the environments of CheckCondition, by version.

@@ -23,6 +23,8 @@ type CompileError struct {
 	Since kubeversion.Minor
 	// Server is the version with which it was compiled.
 	Server kubeversion.Minor
+	// Syntax: the text cannot be parsed, in any version.
+	Syntax bool
 	text   string // the output of the library, with the source and carets
 }
 

@@ -10,10 +10,9 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
-	"ephor.invalid/ephor/internal/compilecost"
-
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/compilecost"
 )
 
 // The time of the library's type checker grows with the fourth power of the nesting depth of types and with the square
@@ -30,7 +29,9 @@ const (
 func Parse(in *cel.Env, expression string, a *compilecost.Allowance) (*cel.Ast, error) {
 	parsed, issues := in.Parse(expression)
 	if issues != nil && issues.Err() != nil {
-		return nil, newCompileError(issues)
+		mistake := newCompileError(issues)
+		mistake.Syntax = true
+		return nil, mistake
 	}
 	m := makers{}
 	switch n := m.nesting(parsed.NativeRep().Expr()); {

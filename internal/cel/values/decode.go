@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"ephor.invalid/ephor/internal/value"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apiserver/pkg/cel/mutation"
+
+	"ephor.invalid/ephor/internal/value"
 )
 
 // MaxNesting is the maximum nesting of lists and maps that are converted.
@@ -121,5 +122,5 @@ func Text(v ref.Val) string {
 	return string(s)
 }
 
-// failed returns the error value of a call, for a mistake in the policy or in the data.
+// Errorf returns the error value of a call, for a mistake in the policy or in the data.
 func Errorf(format string, args ...any) ref.Val { return types.NewErr(format, args...) }

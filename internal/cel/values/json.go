@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Maps and lists of decoded JSON are used as CEL values without conversion: a jsonMap needs no additional memory, and a jsonList
+// Maps and lists of decoded JSON are used as CEL values without conversion: a Map needs no additional memory, and a List
 // only a slice header. The library's own wrappers allocate memory for each access.
 type (
 	Map  map[string]any

@@ -47,6 +47,7 @@ type fieldsOf struct {
 	fields map[string]*Shape
 }
 
+// MessageOf returns the shape of a message with these fields; name is its type in expressions.
 func MessageOf(name string, fields map[string]*Shape) *Shape {
 	return &Shape{kind: shapeMessage, message: &fieldsOf{cel.ObjectType(name), fields}}
 }
@@ -67,6 +68,7 @@ func EnumOf(names map[string]int64) *Shape { return &Shape{kind: shapeInt, enum:
 // Type returns the type of a message in expressions.
 func (s *Shape) Type() *cel.Type { return s.message.kind }
 
+// ListOf returns the shape of a list, and MapOf that of a map with texts as keys.
 func ListOf(of *Shape) *Shape { return &Shape{kind: shapeList, element: of} }
 func MapOf(of *Shape) *Shape  { return &Shape{kind: shapeMap, element: of} }
 
@@ -320,6 +322,7 @@ func (m Message) Type() ref.Type { return m.of.kind }
 // Value implements the library's interface.
 func (m Message) Value() any { return m.shown }
 
+// Document returns the JSON form.
 func (m Message) Document() any { return m.shown }
 
 // Get implements the library's interface.

@@ -17,6 +17,7 @@ func (o Opaque) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", o.Kind.TypeName(), t)
 }
 
+// Convert converts v, a value of the type, to t: only the type itself and the type of types are possible.
 func (o Opaque) Convert(v ref.Val, t ref.Type) ref.Val {
 	switch t {
 	case o.Kind:
@@ -59,6 +60,7 @@ func (r Record) Type() ref.Type { return r.kind }
 // Value implements the library's interface.
 func (r Record) Value() any { return *r.fields }
 
+// Document returns the JSON form.
 func (r Record) Document() any { return *r.shown }
 
 // Get implements the library's interface.
