@@ -83,7 +83,7 @@ func (r *Row) prepare(n int) (*evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &run.Input{Object: object, World: w, Source: source{}}
+	in := &run.Input{Object: object, Source: source{}, Access: env.Access{World: w}}
 	return &evaluation{func() (int64, error) {
 		e := c.Variables().Evaluate(context.Background(), in, price.Budget)
 		_, err := e.Value(x)

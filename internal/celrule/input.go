@@ -121,7 +121,7 @@ func (o Options) Input(c *policy.Call) (*run.Input, error) {
 	in.Trace = c.Trace
 	in.World = &c.World
 	if c.Program != nil {
-		in.Namespaced = c.Program.Namespace
+		in.Namespace = c.Program.Namespace
 	}
 	return in, nil
 }

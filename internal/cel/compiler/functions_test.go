@@ -145,15 +145,14 @@ func evaluated(t testing.TB, d env.Declarations, expression string, budget int64
 		return "compile: " + typecheck.Summary(err)
 	}
 	in := &run.Input{
-		Object: map[string]any{"data": map[string]any{"tls.crt": certificateText(t)}, "n": int64(7), "f": 1.5, "s": "text", "list": []any{"a"}, "url": "https://service.example/x"},
-		World:  new(testWorld()), Namespaced: map[bool]string{true: "default"}[d.Namespaced],
+		Object:    map[string]any{"data": map[string]any{"tls.crt": certificateText(t)}, "n": int64(7), "f": 1.5, "s": "text", "list": []any{"a"}, "url": "https://service.example/x"},
 		Attestors: map[string]any{"team": "team", "stranger": "stranger"}, Attestations: map[string]any{"sbom": "sbom"}, Verifier: func(run.TextOf) env.Verifier { return testVerifier{} },
-		Generate: func(namespace string, objects []map[string]any) error {
+		Access: env.Access{World: new(testWorld()), Namespace: map[bool]string{true: "default"}[d.Namespaced], Generate: func(namespace string, objects []map[string]any) error {
 			if namespace == "forbidden" {
 				return errors.New("permission denied: " + namespace)
 			}
 			return nil
-		},
+		}},
 	}
 	if d.Kind == env.HTTPChecks || d.Kind == env.EnvoyChecks {
 		request, err := env.CheckRequest(d.Kind, testRequests[d.Kind])

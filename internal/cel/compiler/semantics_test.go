@@ -120,7 +120,7 @@ func message(t *testing.T, p recordedPolicy, o map[string]any, w world.World) st
 	}
 	request["requestResource"], request["requestKind"] = request["resource"], request["kind"]
 	in := &run.Input{
-		Object: o, OldObject: map[string]any{}, World: &w, Source: source{request: request},
+		Object: o, OldObject: map[string]any{}, Access: env.Access{World: &w}, Source: source{request: request},
 	}
 	text, _, err := c.Variables().Evaluate(t.Context(), in, price.Budget).Text(x)
 	switch evaluation := (*env.EvaluationError)(nil); {

@@ -29,7 +29,7 @@ var libGenerator = &Library{
 		cost:    costOfObjects,
 		call: func(e *Scope, args []ref.Val) ref.Val {
 			list := args[len(args)-1].(traits.Lister)
-			namespace := e.Namespace
+			namespace := e.namespace()
 			if len(args) > 1 {
 				namespace = values.Text(args[0])
 			}

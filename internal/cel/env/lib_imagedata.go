@@ -39,7 +39,7 @@ func (e *Scope) metadata(reference string) (map[string]any, error) {
 	if e.world().Images.Image == nil {
 		return nil, fmt.Errorf("registries are %w", world.ErrUnavailable)
 	}
-	request := *e.Registry
+	request := e.Registry
 	request.Reference = reference
 	found, err := e.world().Images.Image(e.Context(), request)
 	if err != nil {

@@ -100,7 +100,7 @@ func (e *Scope) target(args []ref.Val) (p apipath.Path, rest []ref.Val, err erro
 	} else {
 		apiVersion, plural, rest = values.Text(args[0]), values.Text(args[1]), args[2:]
 	}
-	namespace := e.Namespace
+	namespace := e.namespace()
 	if !e.Namespaced && len(rest) > 0 {
 		if s, ok := rest[0].(types.String); ok {
 			namespace, rest = string(s), rest[1:]

@@ -14,19 +14,33 @@ import (
 // Scope is what the functions of libraries see of an evaluation besides their arguments.
 type Scope struct {
 	price.Meter
-	// World is the World that functions query, restricted to the policy's Reach; nil if they may not query anything.
-	World *world.World
-	// Namespaced: the policy is namespaced. Namespace is its namespace then.
-	Namespaced bool
-	Namespace  string
-	// Registry describes how to log in to registries.
-	Registry *world.ImageRequest
-	// Generate receives the objects of a call of generator.apply; nil if nothing may be generated.
-	Generate func(namespace string, objects []map[string]any) error
+	*Access
 	// Verifier answers queries about images; nil if nothing can be verified.
 	Verifier Verifier
+	// Namespaced: the policy is namespaced, so that functions use Access.Namespace alone.
+	Namespaced bool
 	// Literal: the first argument of the current call is a literal, at least up to the host of a URL.
 	Literal bool
+}
+
+// Access is what functions of libraries may use, for all evaluations of a rule.
+type Access struct {
+	// World is the World that functions query, restricted to the policy's Reach; nil if they may not query anything.
+	World *world.World
+	// Namespace is the namespace of the policy; empty for a cluster-wide policy.
+	Namespace string
+	// Registry describes how to log in to registries.
+	Registry world.ImageRequest
+	// Generate receives the objects of a call of generator.apply; nil if nothing may be generated.
+	Generate func(namespace string, objects []map[string]any) error
+}
+
+// namespace returns the only namespace that functions may use; empty for a cluster-wide policy.
+func (s *Scope) namespace() string {
+	if !s.Namespaced {
+		return ""
+	}
+	return s.Namespace
 }
 
 // nowhere is a World without any data.

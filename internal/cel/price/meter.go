@@ -20,7 +20,7 @@ type Meter struct {
 	Work
 	cost     int64 // the units of the current expression
 	failure  error // the reason why a lookup of an expression failed
-	unseen   int64 // the work since the meter looked at the context
+	unseen   int32 // the work since the meter looked at the context, less than lookEvery
 	over     bool  // whether the context is done
 	exceeded bool  // whether a limit was exceeded
 }
@@ -122,10 +122,11 @@ func (m *Meter) Repeat(w Work) {
 
 // look looks at the context, before work of that size.
 func (m *Meter) look(n int64) {
-	if m.unseen += n; m.unseen >= lookEvery {
-		m.unseen = 0
+	if n += int64(m.unseen); n >= lookEvery {
+		n = 0
 		m.over = m.over || m.ctx.Err() != nil
 	}
+	m.unseen = int32(n)
 }
 
 // Ended reports whether the evaluation has ended because of its cost, because a lookup failed, or because the context is done.

@@ -27,13 +27,27 @@ const (
 
 // Sizes remembers what is counted once in an evaluation: the values of large parts of the object, and those of structs. The nil sizes remembers
 // nothing.
-type Sizes struct {
+type Sizes struct{ known *known } // nil until something is remembered
+
+type known struct {
 	counted map[inputPart]int
 	structs map[ref.Val]int
 }
 
+// remembered returns what is known, and makes it if nothing is.
+func (s *Sizes) remembered() *known {
+	if s.known == nil {
+		s.known = &known{}
+	}
+	return s.known
+}
+
 // Reset forgets the parts of the object, which has changed: their memory may be reused.
-func (s *Sizes) Reset() { s.counted = nil }
+func (s *Sizes) Reset() {
+	if s.known != nil {
+		s.known.counted = nil
+	}
+}
 
 // StoreStruct stores the number of values in a struct, whose fields cannot be read from outside. ok is false if there are too many.
 func (s *Sizes) StoreStruct(v ref.Val, fields []ref.Val) (ok bool) {
@@ -43,16 +57,17 @@ func (s *Sizes) StoreStruct(v ref.Val, fields []ref.Val) (ok bool) {
 			return false
 		}
 	}
-	if s.structs == nil {
-		s.structs = map[ref.Val]int{}
+	known := s.remembered()
+	if known.structs == nil {
+		known.structs = map[ref.Val]int{}
 	}
-	s.structs[v] = w
+	known.structs[v] = w
 	return true
 }
 
 func (s *Sizes) ofStruct(v ref.Val) int {
-	if s != nil {
-		if w, known := s.structs[v]; known {
+	if s != nil && s.known != nil {
+		if w, found := s.known.structs[v]; found {
 			return w
 		}
 	}
@@ -194,14 +209,14 @@ func (s *Sizes) ofInput(content any) int {
 		return valuesInJSON(content)
 	}
 	at := inputPart{v.Pointer(), v.Len()}
-	w, known := s.counted[at]
-	if !known {
-		left := MaxValues
-		Count(content, &left)
-		if w = MaxValues - left; s.counted == nil {
-			s.counted = map[inputPart]int{}
+	known := s.remembered()
+	w, found := known.counted[at]
+	if !found {
+		w = valuesInJSON(content)
+		if known.counted == nil {
+			known.counted = map[inputPart]int{}
 		}
-		s.counted[at] = w
+		known.counted[at] = w
 	}
 	return w
 }

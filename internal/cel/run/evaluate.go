@@ -14,7 +14,6 @@ import (
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/trace"
-	"ephor.invalid/ephor/internal/world"
 )
 
 // Input holds the values that expressions read. They are decoded JSON and must not be changed.
@@ -34,13 +33,8 @@ type Input struct {
 	// Verifier returns what answers queries about them, for one evaluation; nil if nothing can be verified.
 	Attestors, Attestations map[string]any
 	Verifier                func(TextOf) env.Verifier
-	// World is the World that libraries query, restricted to the policy's Reach; nil if they may not query anything. Namespaced is the namespace
-	// of the policy; empty for a cluster-wide policy. Registry describes how to log in to registries.
-	World      *world.World
-	Namespaced string
-	Registry   world.ImageRequest
-	// Generate receives the objects of a call of generator.apply; nil if nothing may be generated.
-	Generate func(namespace string, objects []map[string]any) error
+	// Access is what functions of libraries may use.
+	env.Access
 	// Memo is shared with the other evaluations of the same request; nil if there are none.
 	Memo *Memo
 	// Trace records the values of expressions; nil records nothing.
@@ -67,10 +61,7 @@ type Exceptions struct{ AllowedImages, AllowedValues []string }
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
 	e.in, e.variables = in, v
-	e.Scope = env.Scope{Meter: price.NewMeter(ctx, budget), World: in.World, Namespaced: v.declared.Namespaced, Registry: &in.Registry, Generate: in.Generate}
-	if v.declared.Namespaced {
-		e.Namespace = in.Namespaced
-	}
+	e.Scope = env.Scope{Meter: price.NewMeter(ctx, budget), Access: &in.Access, Namespaced: v.declared.Namespaced}
 	if in.Verifier != nil {
 		e.Verifier = in.Verifier(e.textOf)
 	}
