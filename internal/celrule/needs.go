@@ -15,7 +15,7 @@ func (c *Compiler) Object() *value.Fields { return c.env.Reads().Get(plugincel.O
 func (c *Compiler) Needs() policy.Needs {
 	out := needs(c.env.Reads())
 	out.Lookups = out.Lookups || c.env.Asks()
-	out.Registries = c.env.Calls("imagedata") || c.env.Calls("getImageData") || c.env.Calls(env.ImageVerify)
+	out.Registries = c.env.Calls("imagedata") || c.env.Calls("getImageData") || c.env.Calls(env.LibraryImageVerify)
 	return out
 }
 

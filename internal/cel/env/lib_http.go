@@ -17,9 +17,9 @@ import (
 
 var clientType = cel.OpaqueType("policies.HTTPClient")
 
-// LibHTTP queries world.HTTP. Namespaced policies can access it only if the operator allows that.
-var LibHTTP = &Library{
-	Name: "http",
+// libHTTP queries world.HTTP. Namespaced policies can access it only if the operator allows that.
+var libHTTP = &Library{
+	Name: LibraryHTTP,
 	Doc: "Requests to HTTP services. The result is the JSON object that the service returns, with statusCode added; JSON of another type is in body. " +
 		"A status other than 2xx is not an error. Namespaced policies can send requests only with --allowHTTPInNamespacedPolicies.",
 	Kinds: everyPolicy | checks,

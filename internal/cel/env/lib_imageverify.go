@@ -14,9 +14,6 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// ImageVerify is the name of the library whose functions query a Verifier.
-const ImageVerify = "imageverify"
-
 // Verifier answers queries about signatures and attestations of images. It belongs to one evaluation. An error is a *MistakeError if
 // the expression asks for something impossible; any other error means that there is no answer.
 type Verifier interface {
@@ -53,7 +50,7 @@ var libPolicyImageData = &Library{
 
 // libImageVerify queries Input.Verifier.
 var libImageVerify = &Library{
-	Name:  ImageVerify,
+	Name:  LibraryImageVerify,
 	Doc:   "Verification of image signatures and attestations. The policy defines the attestors and attestations: attestors.⟨name⟩, attestations.⟨name⟩.",
 	Kinds: kindsOf(ImageValidating),
 	Asks:  true,

@@ -30,9 +30,9 @@ var (
 
 func queryCost([]ref.Val) int { return price.QueryParts }
 
-// LibResource queries world.Resources, which is restricted to the policy's Reach.
-var LibResource = &Library{
-	Name: "resource",
+// libResource queries world.Resources, which is restricted to the policy's Reach.
+var libResource = &Library{
+	Name: LibraryResource,
 	Doc: "Objects of the cluster, read with the permissions of the process. A resource is named by its plural, followed by a slash and the subresource if there is one. " +
 		"In namespaced policies the functions have no namespace argument, and access only the namespace of the policy.",
 	Kinds: everyPolicy | checks,

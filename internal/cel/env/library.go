@@ -35,11 +35,18 @@ type Library struct {
 	optIn bool
 }
 
+// The names of libraries that other packages know.
+const (
+	LibraryHTTP        = "http"
+	LibraryResource    = "resource"
+	LibraryImageVerify = "imageverify" // its functions query a Verifier
+)
+
 // Libraries is the explicit list of all libraries that add to the API server's base environment, or restrict it.
 var Libraries = []*Library{
 	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libRegex, libSets, libStrings,
 	libJSON, libYAML, libGzip, libTime, libRandom, libTransform, libUser, libX509, libImage,
-	libImageData, libPolicyImageData, libImageVerify, LibResource, LibHTTP, libGlobalContext, libGenerator,
+	libImageData, libPolicyImageData, libImageVerify, libResource, libHTTP, libGlobalContext, libGenerator,
 	libCheck, libCheckHTTP, libCheckEnvoy, libJWT,
 }
 

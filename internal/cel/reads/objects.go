@@ -89,7 +89,7 @@ func readBy(e ast.Expr) (NamedObject, bool) {
 	}
 	call := e.AsCall()
 	library, verb, _ := strings.Cut(strings.ToLower(call.FunctionName()), ".")
-	if library != env.LibResource.Name || verb != "get" && verb != "list" || len(call.Args()) < 2 {
+	if library != env.LibraryResource || verb != "get" && verb != "list" || len(call.Args()) < 2 {
 		return NamedObject{}, false
 	}
 	apiVersion, ok := writtenText(call.Args()[0])

@@ -205,7 +205,7 @@ const (
 
 func (f *follower) call(c ast.CallExpr, locals *local) *value.Part {
 	args := c.Args()
-	if l := env.LibraryOf[c.FunctionName()]; l != nil && (!c.IsMemberFunction() || l != env.LibHTTP) { // a member call of libHTTP is counted with the client
+	if l := env.LibraryOf[c.FunctionName()]; l != nil && (!c.IsMemberFunction() || l.Name != env.LibraryHTTP) { // a member call of http is counted with the client
 		if f.called == nil {
 			f.called = map[string]bool{}
 		}

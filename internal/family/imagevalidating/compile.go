@@ -189,7 +189,7 @@ func (b *builder) compileSpec(spec *policiesv1beta1.ImageValidatingPolicySpec, p
 		at := c.Annotation(&spec.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]")
 		subject.Rule.Annotations = append(subject.Rule.Annotations, at)
 	}
-	verifies := c.Calls(env.ImageVerify)
+	verifies := c.Calls(env.LibraryImageVerify)
 	e.verifyDigest, e.required = on(spec.ValidationConfigurations.VerifyDigest), on(spec.ValidationConfigurations.Required)
 	e.rule = &subject.Rule
 	rule := subject.NewRule(c)
