@@ -32,7 +32,7 @@ var floors = []struct {
 	{"0 leaves", []string{
 		"internal/bounded", "internal/value", "internal/seal", "internal/names", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kubeversion", "internal/compilecost", "internal/kinds", "internal/trace", "internal/apipath", "internal/jsonpointer", "internal/world", "internal/world/taped", "internal/wildcard",
 		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/evalenv", "internal/textgen", "internal/certificate", "internal/jmespath",
-		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/cel/jwt", "internal/celenv",
+		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/cel/jwt", "internal/cel/values", "internal/cel/price", "internal/cel/env", "internal/cel/typecheck", "internal/cel/reads", "internal/cel/run", "internal/cel/compiler",
 	}},
 	{"1 waist", []string{
 		"internal/policy", "internal/family",
@@ -93,7 +93,7 @@ var noJSON = []string{
 var (
 	classicLanguage = []string{"internal/jmespath", "internal/template", "internal/pattern", "internal/condition", "internal/scope", "internal/loader", "internal/rule"}
 	otherLanguages  = []string{
-		"internal/policy", "internal/evalenv", "internal/celenv", "internal/celrule", "internal/constraint", "internal/imageverify",
+		"internal/policy", "internal/evalenv", "internal/cel/values", "internal/cel/price", "internal/cel/env", "internal/cel/typecheck", "internal/cel/reads", "internal/cel/run", "internal/cel/compiler", "internal/celrule", "internal/constraint", "internal/imageverify",
 		"internal/family/celpolicy", "internal/family/validating", "internal/family/native",
 	}
 )

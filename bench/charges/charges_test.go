@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"ephor.invalid/ephor/bench/charges"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/condition"
 	"ephor.invalid/ephor/internal/jmespath"
 )
@@ -35,8 +35,8 @@ func TestT16EveryFunctionHasARow(t *testing.T) {
 		name, _, _ := strings.Cut(r.Name, ",")
 		have[r.Language][name] = true
 	}
-	for kind := celenv.Native; kind <= celenv.EnvoyChecks; kind++ {
-		for _, name := range (celenv.Declarations{Kind: kind}).Functions() {
+	for kind := env.Native; kind <= env.EnvoyChecks; kind++ {
+		for _, name := range (env.Declarations{Kind: kind}).Functions() {
 			if other, known := aliases[name]; known {
 				name = other
 			}

@@ -16,7 +16,11 @@ import (
 	"unsafe"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/compiler"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -37,7 +41,7 @@ type Row struct {
 	// Expression reads members of the object by the names in inputs.
 	Expression string
 	Sizes      [3]int
-	kind       celenv.Kind
+	kind       env.Kind
 	fails      string // the evaluation ends in an error that contains this
 	// of replaces Expression for what is part of no expression: it returns a call that returns its charge in steps.
 	of func(n int) (func() (int64, error), error)
@@ -69,19 +73,19 @@ func (r *Row) prepare(n int) (*evaluation, error) {
 			return steps + bytes/8, err
 		}}, nil
 	}
-	c := celenv.NewCompiler(celenv.Declarations{Kind: r.kind})
-	if r.kind == celenv.Native {
+	c := compiler.New(env.Declarations{Kind: r.kind})
+	if r.kind == env.Native {
 		if err := c.Mutations(); err != nil {
 			return nil, err
 		}
 	}
-	x, err := c.Compile(r.Expression, celenv.Any)
+	x, err := c.Compile(r.Expression, typecheck.Any)
 	if err != nil {
 		return nil, err
 	}
-	in := &celenv.Input{Object: object, World: w, Source: source{}}
+	in := &run.Input{Object: object, Source: source{}, Access: env.Access{World: w}}
 	return &evaluation{func() (int64, error) {
-		e := c.Variables().Evaluate(context.Background(), in, celenv.Budget)
+		e := c.Variables().Evaluate(context.Background(), in, price.Budget)
 		_, err := e.Value(x)
 		return budget.StepsPerCost * e.Spent(), err
 	}}, nil
@@ -94,7 +98,7 @@ func (r *Row) Charged(n int) (steps int64, refused bool, err error) {
 		return 0, false, err
 	}
 	steps, err = e.run()
-	refused = errors.Is(err, budget.ErrExhausted) || errors.Is(err, celenv.ErrBudget)
+	refused = errors.Is(err, budget.ErrExhausted) || errors.Is(err, price.ErrBudget)
 	return steps, refused, nil
 }
 
@@ -113,9 +117,9 @@ func (noNames) LookupHost(context.Context, world.Host) ([]netip.Addr, error) {
 // source has the variables that are not the object.
 type source struct{}
 
-func (source) Request() (any, error)          { return map[string]any{}, nil }
-func (source) Namespace() (any, error)        { return nil, nil }
-func (source) Authorizer() *celenv.Authorizer { return &celenv.Authorizer{Access: everything{}} }
+func (source) Request() (any, error)       { return map[string]any{}, nil }
+func (source) Namespace() (any, error)     { return nil, nil }
+func (source) Authorizer() *env.Authorizer { return &env.Authorizer{Access: everything{}} }
 
 // everything allows everything.
 type everything struct{}
@@ -178,7 +182,7 @@ func (r *Row) measure(n int) Line {
 	steps, err := e.run()
 	l.Steps = steps
 	switch {
-	case errors.Is(err, budget.ErrExhausted) || errors.Is(err, celenv.ErrBudget):
+	case errors.Is(err, budget.ErrExhausted) || errors.Is(err, price.ErrBudget):
 		l.Refused = true
 	case err != nil && r.fails == "":
 		l.Err = err

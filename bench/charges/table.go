@@ -3,7 +3,7 @@ package charges
 import (
 	"slices"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 )
 
 // The usual sizes: of texts in bytes, of lists in elements, of work that grows with the square, and of single values.
@@ -18,10 +18,10 @@ var (
 var Rows = slices.Concat(celRows, jmespathRows, matcherRows, conditionRows(), patternRows())
 
 func cel(name, expression string, sizes [3]int) Row {
-	return Row{Language: CEL, Name: name, Expression: expression, Sizes: sizes, kind: celenv.Validating}
+	return Row{Language: CEL, Name: name, Expression: expression, Sizes: sizes, kind: env.Validating}
 }
 
-func (r Row) in(kind celenv.Kind) Row {
+func (r Row) in(kind env.Kind) Row {
 	r.kind = kind
 	return r
 }
@@ -87,7 +87,7 @@ var celRows = slices.Concat([]Row{
 	cel("split", "object.commas.split(',').size() > 0", textSizes), cel("split into characters", "object.greek.split('').size() > 0", textSizes), cel("trim", "object.spaces.trim() == ''", textSizes),
 	cel("format", "'%s%s'.format([object.list, object.as]) != ''", listSizes), cel("format of maps", "'%s'.format([object.map]) != ''", listSizes), cel("format of digits", "object.precise.format([0.5]) != ''", squareSizes),
 	cel("format of numbers", loop("'%d %x %.3f %e'.format([x, int(x), 0.5, 0.5]) != ''"), listSizes), cel("strings.quote", "strings.quote(object.quotes) != ''", textSizes), cel("reverse of a text", "object.list.reverse().size() > 0", listSizes),
-	cel("jsonpatch.escapeKey", "jsonpatch.escapeKey(object.path) != ''", textSizes).in(celenv.Mutating),
+	cel("jsonpatch.escapeKey", "jsonpatch.escapeKey(object.path) != ''", textSizes).in(env.Mutating),
 
 	// Regular expressions.
 	cel("matches", "object.as.matches(object.counted)", [3]int{100, 1_000, 3_000}), cel("matches, exact count", "object.as.matches(object.exact)", [3]int{100, 1_000, 3_000}),
@@ -145,12 +145,12 @@ var celRows = slices.Concat([]Row{
 	cel("validate, short", loop("!format.dns1123Label().validate('team-a').hasValue()"), listSizes),
 }, formats(),
 	[]Row{
-		cel("path", loop("authorizer.path('/healthz').check('get').allowed()"), singleSizes).in(celenv.Native), cel("check", loop("authorizer.group('').resource('pods').check('get').allowed()"), singleSizes).in(celenv.Native),
-		cel("group", loop("authorizer.group('apps') != null"), singleSizes).in(celenv.Native), cel("serviceAccount", loop("authorizer.serviceAccount('a', 'b') != null"), singleSizes).in(celenv.Native), cel("resource", loop("authorizer.group('').resource('pods') != null"), singleSizes).in(celenv.Native),
-		cel("subresource", loop("authorizer.group('').resource('pods').subresource('log') != null"), singleSizes).in(celenv.Native), cel("namespace", loop("authorizer.group('').resource('pods').namespace('a') != null"), singleSizes).in(celenv.Native),
-		cel("name", loop("authorizer.group('').resource('pods').name('a') != null"), singleSizes).in(celenv.Native), cel("allowed", loop("authorizer.path('/healthz').check('get').allowed()"), singleSizes).in(celenv.Native), cel("errored", loop("!authorizer.path('/healthz').check('get').errored()"), singleSizes).in(celenv.Native),
-		cel("error", loop("authorizer.path('/healthz').check('get').error() == ''"), singleSizes).in(celenv.Native), cel("reason", loop("authorizer.path('/healthz').check('get').reason() == ''"), singleSizes).in(celenv.Native),
-		cel("fieldSelector", "authorizer.group('').resource('pods').fieldSelector(object.selector) != null", textSizes).in(celenv.Native), cel("labelSelector", "authorizer.group('').resource('pods').labelSelector(object.labels) != null", textSizes).in(celenv.Native),
+		cel("path", loop("authorizer.path('/healthz').check('get').allowed()"), singleSizes).in(env.Native), cel("check", loop("authorizer.group('').resource('pods').check('get').allowed()"), singleSizes).in(env.Native),
+		cel("group", loop("authorizer.group('apps') != null"), singleSizes).in(env.Native), cel("serviceAccount", loop("authorizer.serviceAccount('a', 'b') != null"), singleSizes).in(env.Native), cel("resource", loop("authorizer.group('').resource('pods') != null"), singleSizes).in(env.Native),
+		cel("subresource", loop("authorizer.group('').resource('pods').subresource('log') != null"), singleSizes).in(env.Native), cel("namespace", loop("authorizer.group('').resource('pods').namespace('a') != null"), singleSizes).in(env.Native),
+		cel("name", loop("authorizer.group('').resource('pods').name('a') != null"), singleSizes).in(env.Native), cel("allowed", loop("authorizer.path('/healthz').check('get').allowed()"), singleSizes).in(env.Native), cel("errored", loop("!authorizer.path('/healthz').check('get').errored()"), singleSizes).in(env.Native),
+		cel("error", loop("authorizer.path('/healthz').check('get').error() == ''"), singleSizes).in(env.Native), cel("reason", loop("authorizer.path('/healthz').check('get').reason() == ''"), singleSizes).in(env.Native),
+		cel("fieldSelector", "authorizer.group('').resource('pods').fieldSelector(object.selector) != null", textSizes).in(env.Native), cel("labelSelector", "authorizer.group('').resource('pods').labelSelector(object.labels) != null", textSizes).in(env.Native),
 
 		// Optional values.
 		cel("optional.of", loop("optional.of(x).hasValue()"), listSizes), cel("optional.none", loop("!optional.none().hasValue()"), listSizes), cel("optional.ofNonZeroValue", loop("optional.ofNonZeroValue(object).hasValue()"), listSizes), cel("hasValue", loop("optional.of(x).hasValue()"), listSizes),

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/wildcard"
@@ -33,20 +33,20 @@ var libraryRows = []Row{
 	cel("resource.toGVR", "resource.toGVR('v1', 'Pod') != null", singleSizes).failing(unavailable), cel("http.get", "http.get('https://a.b') != null", singleSizes).failing(unavailable), cel("http.post", "http.post('https://a.b', {}) != null", singleSizes).failing(unavailable),
 	cel("http.client", "http.client(object.certificate) != null", [3]int{100, 5_000, 30_000}), cel("get", "http.client(object.certificate).get('https://a.b') != null", singleSizes).failing(unavailable), cel("post", "http.client(object.certificate).post('https://a.b', {}) != null", singleSizes).failing(unavailable),
 	cel("globalContext.get", "globalContext.get('a') != null", singleSizes).failing(unavailable), cel("image.getMetadata", "image.getMetadata('nginx') != null", singleSizes).failing(unavailable),
-	cel("getImageData", "getImageData('nginx') != null", singleSizes).in(celenv.ImageValidating).failing(unavailable), cel("verifyImageSignatures", "verifyImageSignatures('nginx', []) > 0", singleSizes).in(celenv.ImageValidating).failing(unavailable),
-	cel("verifyAttestationSignatures", "verifyAttestationSignatures('nginx', 'a', []) > 0", singleSizes).in(celenv.ImageValidating).failing(unavailable), cel("extractPayload", "extractPayload('nginx', 'a') != null", singleSizes).in(celenv.ImageValidating).failing(unavailable),
-	cel("generator.apply", "generator.apply('a', [object.map])", listSizes).in(celenv.Generating).failing(unavailable),
+	cel("getImageData", "getImageData('nginx') != null", singleSizes).in(env.ImageValidating).failing(unavailable), cel("verifyImageSignatures", "verifyImageSignatures('nginx', []) > 0", singleSizes).in(env.ImageValidating).failing(unavailable),
+	cel("verifyAttestationSignatures", "verifyAttestationSignatures('nginx', 'a', []) > 0", singleSizes).in(env.ImageValidating).failing(unavailable), cel("extractPayload", "extractPayload('nginx', 'a') != null", singleSizes).in(env.ImageValidating).failing(unavailable),
+	cel("generator.apply", "generator.apply('a', [object.map])", listSizes).in(env.Generating).failing(unavailable),
 
 	// Check requests. Their object has another shape.
-	cel("http.Allowed", "["+repeatedText(50, "http.Allowed()")+"].size() > 0", singleSizes).in(celenv.HTTPChecks), cel("http.Denied", "["+repeatedText(50, "http.Denied('a')")+"].size() > 0", singleSizes).in(celenv.HTTPChecks), cel("Response", "["+repeatedText(50, "http.Denied('a').Response()")+"].size() > 0", singleSizes).in(celenv.HTTPChecks),
-	cel("json.Unmarshal", "json.Unmarshal('["+repeatedText(500, "1")+"]') != null", singleSizes).in(celenv.HTTPChecks), cel("Header", "http.Allowed().Response() != null || object.attributes.Header('a').size() > 0", singleSizes).in(celenv.HTTPChecks), cel("QueryParam", "http.Allowed().Response() != null || object.attributes.QueryParam('a').size() > 0", singleSizes).in(celenv.HTTPChecks),
-	cel("envoy.Allowed", "["+repeatedText(50, "envoy.Allowed()")+"].size() > 0", singleSizes).in(celenv.EnvoyChecks), cel("envoy.Denied", "["+repeatedText(50, "envoy.Denied(403)")+"].size() > 0", singleSizes).in(celenv.EnvoyChecks), cel("envoy.Header", "["+repeatedText(50, "envoy.Header('a', 'b')")+"].size() > 0", singleSizes).in(celenv.EnvoyChecks),
-	cel("KeepEmptyValue", "["+repeatedText(50, "envoy.Header('a', 'b').KeepEmptyValue()")+"].size() > 0", singleSizes).in(celenv.EnvoyChecks), cel("WithHeader", "envoy.Allowed()"+strings.Repeat(".WithHeader('a', 'b')", 50)+" != null", singleSizes).in(celenv.EnvoyChecks),
-	cel("WithResponseHeader", "envoy.Allowed()"+strings.Repeat(".WithResponseHeader('a', 'b')", 50)+" != null", singleSizes).in(celenv.EnvoyChecks), cel("WithoutHeader", "envoy.Allowed()"+strings.Repeat(".WithoutHeader('a')", 50)+" != null", singleSizes).in(celenv.EnvoyChecks),
-	cel("WithoutQueryParam", "envoy.Allowed()"+strings.Repeat(".WithoutQueryParam('a')", 50)+" != null", singleSizes).in(celenv.EnvoyChecks), cel("WithQueryParam", "envoy.Allowed()"+strings.Repeat(".WithQueryParam('a', 'b')", 50)+" != null", singleSizes).in(celenv.EnvoyChecks),
-	cel("WithBody", "envoy.Denied(401)"+strings.Repeat(".WithBody('a')", 50)+" != null", singleSizes).in(celenv.EnvoyChecks), cel("WithMessage", "envoy.Denied(401).Response()"+strings.Repeat(".WithMessage('a')", 50)+" != null", singleSizes).in(celenv.EnvoyChecks),
-	cel("WithMetadata", "envoy.Allowed().Response()"+strings.Repeat(".WithMetadata({'a': 1})", 20)+" != null", singleSizes).in(celenv.EnvoyChecks),
-	cel("jwt.Decode", "jwt.Decode('"+token+"', 'secret').Valid", singleSizes).in(celenv.HTTPChecks), cel("jwks.Fetch", "jwks.Fetch('https://a.b') != null", singleSizes).in(celenv.HTTPChecks).failing(unavailable),
+	cel("http.Allowed", "["+repeatedText(50, "http.Allowed()")+"].size() > 0", singleSizes).in(env.HTTPChecks), cel("http.Denied", "["+repeatedText(50, "http.Denied('a')")+"].size() > 0", singleSizes).in(env.HTTPChecks), cel("Response", "["+repeatedText(50, "http.Denied('a').Response()")+"].size() > 0", singleSizes).in(env.HTTPChecks),
+	cel("json.Unmarshal", "json.Unmarshal('["+repeatedText(500, "1")+"]') != null", singleSizes).in(env.HTTPChecks), cel("Header", "http.Allowed().Response() != null || object.attributes.Header('a').size() > 0", singleSizes).in(env.HTTPChecks), cel("QueryParam", "http.Allowed().Response() != null || object.attributes.QueryParam('a').size() > 0", singleSizes).in(env.HTTPChecks),
+	cel("envoy.Allowed", "["+repeatedText(50, "envoy.Allowed()")+"].size() > 0", singleSizes).in(env.EnvoyChecks), cel("envoy.Denied", "["+repeatedText(50, "envoy.Denied(403)")+"].size() > 0", singleSizes).in(env.EnvoyChecks), cel("envoy.Header", "["+repeatedText(50, "envoy.Header('a', 'b')")+"].size() > 0", singleSizes).in(env.EnvoyChecks),
+	cel("KeepEmptyValue", "["+repeatedText(50, "envoy.Header('a', 'b').KeepEmptyValue()")+"].size() > 0", singleSizes).in(env.EnvoyChecks), cel("WithHeader", "envoy.Allowed()"+strings.Repeat(".WithHeader('a', 'b')", 50)+" != null", singleSizes).in(env.EnvoyChecks),
+	cel("WithResponseHeader", "envoy.Allowed()"+strings.Repeat(".WithResponseHeader('a', 'b')", 50)+" != null", singleSizes).in(env.EnvoyChecks), cel("WithoutHeader", "envoy.Allowed()"+strings.Repeat(".WithoutHeader('a')", 50)+" != null", singleSizes).in(env.EnvoyChecks),
+	cel("WithoutQueryParam", "envoy.Allowed()"+strings.Repeat(".WithoutQueryParam('a')", 50)+" != null", singleSizes).in(env.EnvoyChecks), cel("WithQueryParam", "envoy.Allowed()"+strings.Repeat(".WithQueryParam('a', 'b')", 50)+" != null", singleSizes).in(env.EnvoyChecks),
+	cel("WithBody", "envoy.Denied(401)"+strings.Repeat(".WithBody('a')", 50)+" != null", singleSizes).in(env.EnvoyChecks), cel("WithMessage", "envoy.Denied(401).Response()"+strings.Repeat(".WithMessage('a')", 50)+" != null", singleSizes).in(env.EnvoyChecks),
+	cel("WithMetadata", "envoy.Allowed().Response()"+strings.Repeat(".WithMetadata({'a': 1})", 20)+" != null", singleSizes).in(env.EnvoyChecks),
+	cel("jwt.Decode", "jwt.Decode('"+token+"', 'secret').Valid", singleSizes).in(env.HTTPChecks), cel("jwks.Fetch", "jwks.Fetch('https://a.b') != null", singleSizes).in(env.HTTPChecks).failing(unavailable),
 }
 
 // token is signed with the text secret.

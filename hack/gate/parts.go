@@ -50,7 +50,7 @@ var busy = []part{
 	// These measure time and memory, which the race detector multiplies.
 	{"the controllers under seeded actions and faults", test(suite{packages: fixed("./internal/simulation/..."), flags: []string{"-count=1", "-timeout=15m"}})},
 	{"limits on any input", test(suite{packages: fixed("./robustness/"), flags: []string{"-count=1", "-timeout=15m"}})},
-	{"limits on expressions", test(suite{packages: fixed("./internal/celenv/", "./internal/compilecost/", "./internal/compile/"), flags: []string{
+	{"limits on expressions", test(suite{packages: fixed("./internal/cel/compiler/", "./internal/compilecost/", "./internal/compile/"), flags: []string{
 		"-count=1", "-run=TestBombs|TestEstimates|TestT15",
 	}})},
 	{"allocations", test(suite{packages: fixed("./internal/seal/", "./internal/secretpath/"), flags: []string{"-count=1", "-run=TestAllocations"}})},

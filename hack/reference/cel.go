@@ -3,18 +3,18 @@ package main
 import (
 	"strings"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 )
 
 // celKinds are the kinds whose expressions have libraries, with the columns of the table.
 var celKinds = []struct {
 	column string
-	kind   celenv.Kind
+	kind   env.Kind
 }{
-	{"Validating", celenv.Validating}, {"Mutating", celenv.Mutating}, {"Generating", celenv.Generating},
-	{"Deleting", celenv.Deleting}, {"ImageValidating", celenv.ImageValidating}, {"matchImageReferences", celenv.ImageReferences},
-	{"mode HTTP", celenv.HTTPChecks}, {"mode Envoy", celenv.EnvoyChecks},
-	{"native", celenv.Native},
+	{"Validating", env.Validating}, {"Mutating", env.Mutating}, {"Generating", env.Generating},
+	{"Deleting", env.Deleting}, {"ImageValidating", env.ImageValidating}, {"matchImageReferences", env.ImageReferences},
+	{"mode HTTP", env.HTTPChecks}, {"mode Envoy", env.EnvoyChecks},
+	{"native", env.Native},
 }
 
 func celLibraries(p *page) error {
@@ -22,7 +22,7 @@ func celLibraries(p *page) error {
 		"run as a test. All policies also have the functions of the API server's environment; GeneratingPolicies lack macros with two variables.")
 	p.line("| Library |%s", columns(func(i int) string { return " " + celKinds[i].column + " |" }))
 	p.line("|---|%s", columns(func(int) string { return "---|" }))
-	for _, l := range celenv.Libraries {
+	for _, l := range env.Libraries {
 		p.line("| %s |%s", l.Name, columns(func(i int) string {
 			if l.In(celKinds[i].kind) {
 				return " yes |"
@@ -31,7 +31,7 @@ func celLibraries(p *page) error {
 		}))
 	}
 	p.line("")
-	for _, l := range celenv.Libraries {
+	for _, l := range env.Libraries {
 		p.line("## %s\n\n%s\n", l.Name, l.Doc)
 		for i := range l.Functions {
 			celFunction(p, &l.Functions[i])
@@ -48,7 +48,7 @@ func columns(of func(i int) string) string {
 	return out.String()
 }
 
-func celFunction(p *page, f *celenv.Function) {
+func celFunction(p *page, f *env.Function) {
 	p.line("### %s\n\n%s\n", f.Names[0], f.Doc)
 	if len(f.Names) > 1 {
 		p.line("Other spellings: `%s`\n", strings.Join(f.Names[1:], "`, `"))

@@ -11,7 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 )
 
@@ -59,11 +61,11 @@ func publicRules(tb testing.TB) (out []podRule) {
 func compileRules(tb testing.TB, in []podRule) []*celrule.Rule {
 	out := make([]*celrule.Rule, len(in))
 	for i, r := range in {
-		c := celrule.New(celenv.Declarations{Kind: celenv.Validating}, nil)
+		c := celrule.New(env.Declarations{Kind: env.Validating}, nil)
 		c.Variables(r.Variables, "variables")
 		rule := &celrule.Rule{}
 		for j := range r.Validations {
-			rule.Validations = append(rule.Validations, c.Validation(&r.Validations[j], "validations", celenv.String))
+			rule.Validations = append(rule.Validations, c.Validation(&r.Validations[j], "validations", typecheck.String))
 		}
 		rule.Named = c.Named()
 		if c.Diags.HasErrors() {
@@ -115,7 +117,7 @@ func TestPodRules(t *testing.T) {
 
 func check(r *celrule.Rule, object any) (celrule.Outcome, error) {
 	m := budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)
-	return r.Check(context.Background(), m, &celenv.Input{Object: object, OldObject: map[string]any{}})
+	return r.Check(context.Background(), m, &run.Input{Object: object, OldObject: map[string]any{}})
 }
 
 func benchmark(b *testing.B, in []podRule, text string) {

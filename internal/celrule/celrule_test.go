@@ -12,7 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/evalenv"
 	"ephor.invalid/ephor/internal/golden"
@@ -44,11 +47,11 @@ func compile(t testing.TB, text []byte, notes *strings.Builder) *celrule.Rule {
 	if err := yaml.UnmarshalStrict(text, &spec); err != nil {
 		t.Fatal(err)
 	}
-	c := celrule.New(celenv.Declarations{}, nil)
+	c := celrule.New(env.Declarations{}, nil)
 	c.Variables(spec.Variables, "variables")
 	rule := &celrule.Rule{Conditions: c.Conditions(spec.MatchConditions, "matchConditions")}
 	for i := range spec.Validations {
-		rule.Validations = append(rule.Validations, c.Validation(&spec.Validations[i], fmt.Sprintf("validations[%d]", i), celenv.String))
+		rule.Validations = append(rule.Validations, c.Validation(&spec.Validations[i], fmt.Sprintf("validations[%d]", i), typecheck.String))
 	}
 	for i := range spec.AuditAnnotations {
 		rule.Annotations = append(rule.Annotations, c.Annotation(&spec.AuditAnnotations[i], fmt.Sprintf("auditAnnotations[%d]", i)))
@@ -159,8 +162,8 @@ func TestBudget(t *testing.T) {
 		}
 		meter := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes)
 		meter.Charge(&account)
-		_, err := rule.Check(t.Context(), meter, &celenv.Input{Object: map[string]any{"list": list}})
-		if !budget.Over(err) && !errors.Is(err, celenv.ErrBudget) {
+		_, err := rule.Check(t.Context(), meter, &run.Input{Object: map[string]any{"list": list}})
+		if !budget.Over(err) && !errors.Is(err, price.ErrBudget) {
 			t.Fatalf("%v: the expression takes more than it may", err)
 		}
 		last = meter.Settle()

@@ -8,7 +8,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/compiler"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/reads"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/kubeversion"
@@ -19,7 +23,7 @@ import (
 type Compiler struct {
 	Diags diag.List
 
-	env    *celenv.Compiler
+	env    *compiler.Compiler
 	native bool // mistakes are reported one by one, and a mistake in a message is a warning
 	open   bool // annotations may have a type that is unknown at compile time; the evaluation checks it
 	over   bool // it was reported that the policy has too many expressions
@@ -30,18 +34,18 @@ const own kubeversion.Minor = 34
 
 // New returns a Compiler that charges what it compiles to the allowance of its policy; nil for no bound. Unless d names a version, expressions
 // have the functions of the API server for which the policy is compiled, and at least those that Ephor's own policies have on every server.
-func New(d celenv.Declarations, a *compilecost.Allowance) *Compiler {
+func New(d env.Declarations, a *compilecost.Allowance) *Compiler {
 	if d.Server == 0 {
 		d.Server = a.Version().AtLeast(own)
 	}
-	return &Compiler{env: celenv.NewCompiler(d).Within(a), native: d.Kind == celenv.Native, open: d.Kind == celenv.Native || d.Kind == celenv.Generating}
+	return &Compiler{env: compiler.New(d).Within(a), native: d.Kind == env.Native, open: d.Kind == env.Native || d.Kind == env.Generating}
 }
 
 // Named returns the variables compiled so far, for evaluations.
-func (c *Compiler) Named() *celenv.Variables { return c.env.Variables() }
+func (c *Compiler) Named() *run.Variables { return c.env.Variables() }
 
 // Objects returns the objects that the expressions of a generating policy name.
-func (c *Compiler) Objects() []celenv.NamedObject { return c.env.Objects() }
+func (c *Compiler) Objects() []reads.NamedObject { return c.env.Objects() }
 
 // Variables compiles variables in order. Expressions compiled after them can use them.
 func (c *Compiler) Variables(in []admissionregistrationv1.Variable, path string) {
@@ -58,17 +62,17 @@ func (c *Compiler) Variables(in []admissionregistrationv1.Variable, path string)
 func (c *Compiler) Conditions(in []admissionregistrationv1.MatchCondition, path string) Conditions {
 	var out Conditions
 	for i, x := range in {
-		out = append(out, c.Expression(x.Expression, path+"["+strconv.Itoa(i)+"].expression", celenv.Bool))
+		out = append(out, c.Expression(x.Expression, path+"["+strconv.Itoa(i)+"].expression", typecheck.Bool))
 	}
 	return out
 }
 
 // Validation compiles an expression that must hold, with its messages. The result of its messageExpression may have one of the
 // types.
-func (c *Compiler) Validation(v *admissionregistrationv1.Validation, path string, messages ...celenv.Result) Validation {
+func (c *Compiler) Validation(v *admissionregistrationv1.Validation, path string, messages ...typecheck.Result) Validation {
 	out := Validation{
 		Source: strings.TrimSpace(v.Expression), Message: strings.TrimSpace(v.Message),
-		expression: c.Expression(v.Expression, path+".expression", celenv.Bool),
+		expression: c.Expression(v.Expression, path+".expression", typecheck.Bool),
 	}
 	if !c.native {
 		out.Message = v.Message
@@ -81,7 +85,7 @@ func (c *Compiler) Validation(v *admissionregistrationv1.Validation, path string
 
 // message compiles an expression for a message. In the API server's policies a mistake in it only changes the text of a failure, so
 // it is a warning.
-func (c *Compiler) message(text, path string, results []celenv.Result) *celenv.Expression {
+func (c *Compiler) message(text, path string, results []typecheck.Result) *run.Expression {
 	before := len(c.Diags)
 	x := c.Expression(text, path, results...)
 	for i := before; c.native && i < len(c.Diags); i++ {
@@ -93,16 +97,16 @@ func (c *Compiler) message(text, path string, results []celenv.Result) *celenv.E
 
 // Annotation compiles an audit annotation.
 func (c *Compiler) Annotation(a *admissionregistrationv1.AuditAnnotation, path string) Annotation {
-	results := []celenv.Result{celenv.String, celenv.Null}
+	results := []typecheck.Result{typecheck.String, typecheck.Null}
 	if c.open {
-		results = append(results, celenv.Dyn)
+		results = append(results, typecheck.Dyn)
 	}
 	qualified := !strings.Contains(a.Key, "/") && len(validation.IsQualifiedName(a.Key)) == 0
 	return Annotation{a.Key, c.Expression(a.ValueExpression, path+".valueExpression", results...), qualified}
 }
 
 // Expression compiles one expression whose result must have one of the types.
-func (c *Compiler) Expression(text, path string, results ...celenv.Result) *celenv.Expression {
+func (c *Compiler) Expression(text, path string, results ...typecheck.Result) *run.Expression {
 	x, err := c.Compile(text, results...)
 	c.mistake(err, text, path)
 	return x
@@ -122,7 +126,7 @@ func (c *Compiler) mistake(err error, text, path string) {
 		}
 		return
 	}
-	var mistakes *celenv.CompileError
+	var mistakes *typecheck.CompileError
 	compiles := !errors.As(err, &mistakes)
 	before := len(c.Diags)
 	defer func() {
@@ -152,7 +156,7 @@ func (c *Compiler) mistake(err error, text, path string) {
 
 // Compile compiles an expression; the caller reports its mistakes. A panic of the compiler is a mistake, too: the policy then errs, where
 // without it the policy would be missing.
-func (c *Compiler) Compile(text string, results ...celenv.Result) (x *celenv.Expression, err error) {
+func (c *Compiler) Compile(text string, results ...typecheck.Result) (x *run.Expression, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			x, err = nil, diag.Panicked(v)

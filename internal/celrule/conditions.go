@@ -6,19 +6,20 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
 )
 
 // Conditions are compiled match conditions.
-type Conditions []*celenv.Expression
+type Conditions []*run.Expression
 
 // Hold evaluates match conditions as the API server does: a false condition decides, even after an error. The error lists
 // the conditions that could not be evaluated.
-func (c Conditions) Hold(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *celenv.Input) (bool, error) {
+func (c Conditions) Hold(ctx context.Context, m *budget.Meter, named *run.Variables, in *run.Input) (bool, error) {
 	if len(c) == 0 {
 		return true, nil
 	}
-	e := begin(ctx, m, named, in, celenv.BudgetCondition)
+	e := begin(ctx, m, named, in, price.BudgetCondition)
 	ok, err := c.hold(e)
 	if err = e.finish(err); err != nil {
 		return false, err

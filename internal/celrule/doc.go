@@ -2,10 +2,10 @@
 // mutations, and parameters. Every language that uses CEL uses this package, so that all have the same guards, the same input and the
 // same budget.
 //
-//	c := celrule.New(celenv.Declarations{}, allowance)
+//	c := celrule.New(env.Declarations{}, allowance)
 //	c.Variables(spec.Variables, "spec.variables")
 //	rule := celrule.Rule{Conditions: c.Conditions(spec.MatchConditions, "spec.matchConditions")}
-//	rule.Validations = append(rule.Validations, c.Validation(&spec.Validations[0], "spec.validations[0]", celenv.String))
+//	rule.Validations = append(rule.Validations, c.Validation(&spec.Validations[0], "spec.validations[0]", typecheck.String))
 //	rule.Named = c.Named()
 //	needs, diags := c.Needs(), c.Diags
 //

@@ -5,17 +5,18 @@ import (
 	"fmt"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
 )
 
 // evaluation is an evaluation of expressions whose cost is charged to a meter.
 type evaluation struct {
-	*celenv.Evaluation
+	*run.Evaluation
 	meter *budget.Meter
 }
 
 // begin starts an evaluation that may cost limit, or the remaining budget of the policy if that is less.
-func begin(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *celenv.Input, limit int64) evaluation {
+func begin(ctx context.Context, m *budget.Meter, named *run.Variables, in *run.Input, limit int64) evaluation {
 	return evaluation{named.Evaluate(ctx, in, m.Affordable(limit)), m}
 }
 
@@ -30,7 +31,7 @@ func (e evaluation) end(err error) error {
 
 // errExceeded is the error of the limits of expressions.
 var errExceeded = fmt.Errorf("%w: for one request the expressions of a rule may take %d steps, and make lists, maps and texts of limited size: make them do less",
-	budget.ErrExhausted, celenv.MaxParts*budget.StepsPerCost)
+	budget.ErrExhausted, price.MaxParts*budget.StepsPerCost)
 
 // recordExceeded records whether the expressions exceeded a limit.
 func (e evaluation) recordExceeded() {

@@ -1,18 +1,19 @@
 package celrule
 
 import (
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/policy"
 )
 
 // RequestInput returns the input of expressions without a world: object, oldObject and request.
-func RequestInput(r *policy.Request) (*celenv.Input, error) { return Options{}.RequestInput(r) }
+func RequestInput(r *policy.Request) (*run.Input, error) { return Options{}.RequestInput(r) }
 
 // RequestInput is RequestInput for a language with these Options.
-func (o Options) RequestInput(r *policy.Request) (*celenv.Input, error) { return o.input(r, nil) }
+func (o Options) RequestInput(r *policy.Request) (*run.Input, error) { return o.input(r, nil) }
 
 // input returns the input of expressions. c is nil without a world.
-func (o Options) input(r *policy.Request, c *policy.Call) (*celenv.Input, error) {
+func (o Options) input(r *policy.Request, c *policy.Call) (*run.Input, error) {
 	object, err := r.Object.Value()
 	if err != nil {
 		return nil, err
@@ -38,13 +39,13 @@ func (o Options) input(r *policy.Request, c *policy.Call) (*celenv.Input, error)
 
 // input is an Input with its source: one allocation.
 type input struct {
-	celenv.Input
+	run.Input
 	source
 }
 
 // shared is what the rules of one evaluation share (policy.Call.Shared).
 type shared struct {
-	celenv.Memo
+	run.Memo
 	last, idle *input
 }
 
@@ -62,14 +63,14 @@ func inputOf(c *policy.Call) *input {
 	if s.idle = nil; made == nil {
 		made = &input{}
 	}
-	made.Input = celenv.Input{Memo: &s.Memo}
+	made.Input = run.Input{Memo: &s.Memo}
 	s.last = made
 	return made
 }
 
 // Release lets the next rule of the evaluation use the memory of an Input that Input returned last. The caller may not use it after that,
 // or a value that was made of it.
-func Release(c *policy.Call, in *celenv.Input) {
+func Release(c *policy.Call, in *run.Input) {
 	if s, ok := c.Shared.(*shared); ok && s.last != nil && in == &s.last.Input {
 		s.idle, s.last = s.last, nil
 	}
@@ -100,7 +101,7 @@ func (s *source) Namespace() (any, error) {
 	return s.options.namespaceOf(s.call)
 }
 
-func (s *source) Authorizer() *celenv.Authorizer {
+func (s *source) Authorizer() *env.Authorizer {
 	if s.call == nil {
 		return nil
 	}
@@ -109,10 +110,10 @@ func (s *source) Authorizer() *celenv.Authorizer {
 
 // Input is RequestInput with the data from the world of the call: the namespace, and the requester's rights. The caller adds
 // parameters.
-func Input(c *policy.Call) (*celenv.Input, error) { return Options{}.Input(c) }
+func Input(c *policy.Call) (*run.Input, error) { return Options{}.Input(c) }
 
 // Input is Input for a language with these Options.
-func (o Options) Input(c *policy.Call) (*celenv.Input, error) {
+func (o Options) Input(c *policy.Call) (*run.Input, error) {
 	in, err := o.input(c.Request, c)
 	if err != nil {
 		return nil, err
@@ -120,18 +121,18 @@ func (o Options) Input(c *policy.Call) (*celenv.Input, error) {
 	in.Trace = c.Trace
 	in.World = &c.World
 	if c.Program != nil {
-		in.Namespaced = c.Program.Namespace
+		in.Namespace = c.Program.Namespace
 	}
 	return in, nil
 }
 
 // authorizerOf returns an authorizer for the requester; nil if the requester's rights are unknown.
-func authorizerOf(c *policy.Call) *celenv.Authorizer {
+func authorizerOf(c *policy.Call) *env.Authorizer {
 	r, access := c.Request, c.World.Access
 	if access == nil || r.User == nil {
 		return nil
 	}
-	return &celenv.Authorizer{
+	return &env.Authorizer{
 		Access: access, Username: r.User.Username, UID: r.User.UID, Groups: r.User.Groups, Extra: r.User.Extra,
 		Resource: r.GVR, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
 	}

@@ -109,7 +109,7 @@ func operationOf(m *budget.Meter, in *mutation.JSONPatchVal) (jsonpatch.Operatio
 			return nil, fmt.Errorf("type mismatch: %w", err)
 		}
 	}
-	// A list or map of the object is charged before it is converted; package celenv bounds the values that an expression
+	// A list or map of the object is charged before it is converted; package cel/run bounds the values that an expression
 	// creates.
 	ofObject, isOfObject := in.Val.Value(), false
 	switch ofObject.(type) {

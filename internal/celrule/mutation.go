@@ -15,13 +15,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/value"
 )
 
 // Mutation is one compiled mutation.
 type Mutation struct {
-	expression *celenv.Expression
+	expression *run.Expression
 	apply      func(m *budget.Meter, made ref.Val, object map[string]any, how Merging) (map[string]any, error)
 }
 
@@ -44,10 +46,10 @@ func (c *Compiler) Mutations(in []admissionregistrationv1.Mutation, path string)
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
-			x := c.Expression(m.ApplyConfiguration.Expression, at+".applyConfiguration.expression", celenv.Object)
+			x := c.Expression(m.ApplyConfiguration.Expression, at+".applyConfiguration.expression", typecheck.Object)
 			out = append(out, Mutation{x, applyConfiguration})
 		case m.PatchType == admissionregistrationv1.PatchTypeJSONPatch && m.JSONPatch != nil:
-			x := c.Expression(m.JSONPatch.Expression, at+".jsonPatch.expression", celenv.JSONPatches)
+			x := c.Expression(m.JSONPatch.Expression, at+".jsonPatch.expression", typecheck.JSONPatches)
 			out = append(out, Mutation{x, applyPatches})
 		default:
 			c.Diags.Errorf(at, "patchType is ApplyConfiguration with applyConfiguration, or JSONPatch with jsonPatch")
@@ -58,12 +60,12 @@ func (c *Compiler) Mutations(in []admissionregistrationv1.Mutation, path string)
 
 // Mutate applies one mutation to the object of in and returns the result; it does not change the object of in. Variables are evaluated
 // again, since they may depend on the object.
-func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mutation Mutation, how Merging) (map[string]any, error) {
+func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *run.Input, mutation Mutation, how Merging) (map[string]any, error) {
 	object, ok := in.Object.(map[string]any)
 	if !ok {
 		return nil, errNoObject
 	}
-	e := begin(ctx, m, r.Named, in, celenv.Budget)
+	e := begin(ctx, m, r.Named, in, price.Budget)
 	made, err := e.Value(mutation.expression)
 	if err = e.end(err); err != nil {
 		return nil, err

@@ -3,7 +3,7 @@ package celrule
 import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -15,7 +15,7 @@ func (c *Compiler) Object() *value.Fields { return c.env.Reads().Get(plugincel.O
 func (c *Compiler) Needs() policy.Needs {
 	out := needs(c.env.Reads())
 	out.Lookups = out.Lookups || c.env.Asks()
-	out.Registries = c.env.Calls("imagedata") || c.env.Calls("getImageData") || c.env.Calls(celenv.LibraryImageVerify)
+	out.Registries = c.env.Calls("imagedata") || c.env.Calls("getImageData") || c.env.Calls(env.LibraryImageVerify)
 	return out
 }
 

@@ -10,12 +10,13 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
 )
 
 // Rule is a compiled rule. It is immutable and safe for concurrent use.
 type Rule struct {
-	Named       *celenv.Variables
+	Named       *run.Variables
 	Conditions  Conditions
 	Validations []Validation
 	Annotations []Annotation
@@ -27,14 +28,14 @@ type Rule struct {
 type Validation struct {
 	Source     string // the expression, without white space around it
 	Message    string // "" if the author wrote none
-	expression *celenv.Expression
-	messageOf  *celenv.Expression // nil if the author wrote no messageExpression, or an invalid one
+	expression *run.Expression
+	messageOf  *run.Expression // nil if the author wrote no messageExpression, or an invalid one
 }
 
 // Annotation is one audit annotation.
 type Annotation struct {
 	Key   string
-	value *celenv.Expression
+	value *run.Expression
 	// qualified: the API server accepts the key for the audit event of a request.
 	qualified bool
 }
@@ -55,14 +56,14 @@ type Outcome struct {
 }
 
 // Applies reports whether the match conditions hold.
-func (r *Rule) Applies(ctx context.Context, m *budget.Meter, in *celenv.Input) (bool, error) {
+func (r *Rule) Applies(ctx context.Context, m *budget.Meter, in *run.Input) (bool, error) {
 	return r.Conditions.Hold(ctx, m, r.Named, in)
 }
 
 // Check evaluates the validations in order, up to the first that does not hold, and then the audit annotations. The error is
 // that of the validation or annotation that could not be evaluated, an *AnnotationError for the latter.
-func (r *Rule) Check(ctx context.Context, m *budget.Meter, in *celenv.Input) (Outcome, error) {
-	e := begin(ctx, m, r.Named, in, celenv.Budget)
+func (r *Rule) Check(ctx context.Context, m *budget.Meter, in *run.Input) (Outcome, error) {
+	e := begin(ctx, m, r.Named, in, price.Budget)
 	out, err := r.check(e)
 	return out, e.finish(err)
 }
@@ -92,11 +93,11 @@ type Violation struct {
 
 // Failures returns all validations that do not hold, or none if the match conditions do not hold. The error is that of an expression that
 // cannot be evaluated.
-func (r *Rule) Failures(ctx context.Context, m *budget.Meter, in *celenv.Input) ([]Violation, error) {
+func (r *Rule) Failures(ctx context.Context, m *budget.Meter, in *run.Input) ([]Violation, error) {
 	if applies, err := r.Applies(ctx, m, in); err != nil || !applies {
 		return nil, err
 	}
-	e := begin(ctx, m, r.Named, in, celenv.Budget)
+	e := begin(ctx, m, r.Named, in, price.Budget)
 	out, err := r.failures(e)
 	return out, e.finish(err)
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -20,8 +21,8 @@ type Run struct {
 }
 
 // Begin starts a Run.
-func (r *Rule) Begin(ctx context.Context, m *budget.Meter, in *celenv.Input) *Run {
-	return &Run{evaluation: begin(ctx, m, r.Named, in, celenv.Budget), rule: r, object: in.Object}
+func (r *Rule) Begin(ctx context.Context, m *budget.Meter, in *run.Input) *Run {
+	return &Run{evaluation: begin(ctx, m, r.Named, in, price.Budget), rule: r, object: in.Object}
 }
 
 // Object returns the object with all mutations so far.
@@ -75,7 +76,7 @@ func (r *Run) Annotations() (map[string]string, error) {
 }
 
 // Evaluate evaluates an expression of the rule.
-func (r *Run) Evaluate(x *celenv.Expression) (ref.Val, error) {
+func (r *Run) Evaluate(x *run.Expression) (ref.Val, error) {
 	v, err := r.Value(x)
 	return v, r.charge(err)
 }

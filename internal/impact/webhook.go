@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/policy"
@@ -32,7 +33,7 @@ type webhook struct {
 	onlyNames  bool // the selector reads only the label with the name of a namespace
 	objects    labels.Selector
 	conditions celrule.Conditions
-	variables  *celenv.Variables
+	variables  *run.Variables
 }
 
 // webhooksOf returns the webhooks for resources in the order in which the API server calls them.
@@ -90,7 +91,7 @@ func newWebhook(w admissionregistrationv1.ValidatingWebhook) (*webhook, error) {
 	}
 	requirements, _ := out.namespaces.Requirements()
 	out.onlyNames = !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
-	compiler := celrule.New(celenv.Declarations{}, &compilecost.Allowance{})
+	compiler := celrule.New(env.Declarations{}, &compilecost.Allowance{})
 	out.conditions = compiler.Conditions(w.MatchConditions, "matchConditions")
 	if err := compiler.Diags.Errors().Err(); err != nil {
 		return nil, fmt.Errorf("webhook %s: %w", w.Name, err)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/compiler"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family/classic"
@@ -132,7 +134,7 @@ func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found, a *
 	if a.Exceeded() || a.Charge(compilecost.Cost{Time: environmentTime}) != nil {
 		return nil
 	}
-	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Params: in.ParamKind != nil, Server: a.Version()}, kind.Kind, shape{kind.Type})
+	compiler, err := compiler.NewTypeCheck(env.Declarations{Params: in.ParamKind != nil, Server: a.Version()}, kind.Kind, shape{kind.Type})
 	if err != nil {
 		return nil
 	}
@@ -145,7 +147,7 @@ func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found, a *
 	}
 	expression := func(text, at string) {
 		if text != "" {
-			_, err := compiler.Compile(text, celenv.Any)
+			_, err := compiler.Compile(text, typecheck.Any)
 			look(err, at)
 		}
 	}
@@ -170,12 +172,12 @@ func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found, a *
 // shape is a type in the form that the CEL compiler needs.
 type shape struct{ schema.Type }
 
-func (s shape) Field(name string) (celenv.Shape, bool) {
+func (s shape) Field(name string) (compiler.Shape, bool) {
 	t, ok := s.Type.Field(name)
 	return shape{t}, ok
 }
 
-func (s shape) Element() (celenv.Shape, bool) {
+func (s shape) Element() (compiler.Shape, bool) {
 	t, ok := s.Type.Element()
 	return shape{t}, ok
 }

@@ -8,7 +8,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/compiler"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/kinds"
 	"ephor.invalid/ephor/internal/kubeversion"
@@ -83,7 +85,7 @@ func constrained(m *admissionregistrationv1.MatchResources, known *schema.Kinds)
 
 // undefined returns diagnostics for fields that the kind does not have; ok is false if the variables cannot be typed.
 func (s *celSpec) undefined(kind schema.Found, namespaced bool, server kubeversion.Minor) (out diag.List, ok bool) {
-	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Kind: celenv.Validating, Namespaced: namespaced, Server: server}, kind.Kind, shape{kind.Type})
+	compiler, err := compiler.NewTypeCheck(env.Declarations{Kind: env.Validating, Namespaced: namespaced, Server: server}, kind.Kind, shape{kind.Type})
 	if err != nil {
 		return nil, false
 	}
@@ -98,7 +100,7 @@ func (s *celSpec) undefined(kind schema.Found, namespaced bool, server kubeversi
 	}
 	expression := func(text, at string) {
 		if text != "" && !strings.Contains(text, "object.kind") { // it distinguishes kinds, and may name fields of others
-			_, err := compiler.Compile(text, celenv.Any)
+			_, err := compiler.Compile(text, typecheck.Any)
 			look(err, at)
 		}
 	}

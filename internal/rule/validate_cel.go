@@ -8,7 +8,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/scope"
@@ -50,7 +52,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 	msg := c.message(r.Validation.Message, c.in.Path+".validate.message")
 	out.message = &msg
 
-	x := celrule.New(celenv.Declarations{Params: in.ParamKind != nil}, c.in.Allowance)
+	x := celrule.New(env.Declarations{Params: in.ParamKind != nil}, c.in.Allowance)
 	x.Variables(in.Variables, path+".variables")
 	out.Conditions = x.Conditions(r.CELPreconditions, c.in.Path+".celPreconditions")
 	for i := range in.Expressions {
@@ -61,7 +63,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 			continue
 		}
 		// The type of a message may only be known at run time. A value that is not a string is not used as a message.
-		out.Validations = append(out.Validations, x.Validation(&in.Expressions[i], at, celenv.String, celenv.Dyn))
+		out.Validations = append(out.Validations, x.Validation(&in.Expressions[i], at, typecheck.String, typecheck.Dyn))
 	}
 	for i := range in.AuditAnnotations {
 		a, at := &in.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]"
@@ -160,7 +162,7 @@ func (r *cel) run(s *scope.Scope) policy.Yield {
 }
 
 // evaluate evaluates preconditions and expressions with one set of parameters.
-func (r *cel) evaluate(s *scope.Scope, in *celenv.Input) policy.Yield {
+func (r *cel) evaluate(s *scope.Scope, in *run.Input) policy.Yield {
 	meter := s.Env.Meter
 	if ok, err := r.Applies(meter.Context(), meter, in); err != nil {
 		return unevaluated(err)
@@ -185,7 +187,7 @@ func unevaluated(err error) policy.Yield {
 	if annotation := (*celrule.AnnotationError)(nil); errors.As(err, &annotation) {
 		return failed("", err)
 	}
-	if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
+	if evaluation := (*env.EvaluationError)(nil); errors.As(err, &evaluation) {
 		return policy.Yield{Status: policy.StatusFail, Message: err.Error()}
 	}
 	return failed("", err)

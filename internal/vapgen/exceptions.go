@@ -8,7 +8,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/reads"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/strict"
@@ -63,7 +64,7 @@ func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchC
 		var x policiesv1beta1.PolicyException
 		strict.Decode(e.Source(), &x) // the exception was compiled from this object
 		holds := conjunction(x.Spec.MatchConditions)
-		if holds != "" && !celenv.Defined(holds, present...) {
+		if holds != "" && !reads.Defined(holds, present...) {
 			out.undefined = e
 			return out
 		}
@@ -158,7 +159,7 @@ func (r *rewriter) expression(text string) string {
 	var out strings.Builder
 	before := "" // the last token that is not blank
 	for at := 0; at < len(text); {
-		end := celenv.SkipToken(text, at)
+		end := typecheck.SkipToken(text, at)
 		token := text[at:end]
 		if token == "exceptions" && before != "." {
 			if name, after := member(text, end); r.with[name] != "" {
@@ -181,7 +182,7 @@ func (r *rewriter) expression(text string) string {
 func member(text string, at int) (string, int) {
 	next := func() string {
 		for at < len(text) {
-			end := celenv.SkipToken(text, at)
+			end := typecheck.SkipToken(text, at)
 			token := text[at:end]
 			at = end
 			if strings.TrimSpace(token) != "" {
@@ -200,7 +201,7 @@ func member(text string, at int) (string, int) {
 func mentions(text, name string) bool {
 	before := ""
 	for at := 0; at < len(text); {
-		end := celenv.SkipToken(text, at)
+		end := typecheck.SkipToken(text, at)
 		token := text[at:end]
 		if token == name && before != "." {
 			return true

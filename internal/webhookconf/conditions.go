@@ -5,7 +5,9 @@ import (
 	"strings"
 	"sync"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/compiler"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
@@ -43,8 +45,8 @@ func (c *Conditions) Check(expression string) error {
 	if known {
 		return err
 	}
-	if err = celenv.CheckCondition(version.Major, version.Minor, expression); err != nil {
-		err = fmt.Errorf("the API server, which is compatible with version %d.%d, does not accept it: %s", version.Major, version.Minor, celenv.Summary(err))
+	if err = typecheck.Condition(version.Major, version.Minor, expression); err != nil {
+		err = fmt.Errorf("the API server, which is compatible with version %d.%d, does not accept it: %s", version.Major, version.Minor, typecheck.Summary(err))
 	}
 	if len(expression) > maxRemembered {
 		return err
@@ -76,9 +78,9 @@ func (c *Conditions) refused(w *policy.Webhook) (index int, err error) {
 
 // compiling returns the conditions that compile.
 func compiling(in []policy.MatchCondition) (out []policy.MatchCondition) {
-	compiler := celenv.NewCompiler(celenv.Declarations{})
+	compiler := compiler.New(env.Declarations{})
 	for _, c := range in {
-		if _, err := compiler.Compile(c.Expression, celenv.Bool); err == nil {
+		if _, err := compiler.Compile(c.Expression, typecheck.Bool); err == nil {
 			out = append(out, c)
 		}
 	}
@@ -87,14 +89,14 @@ func compiling(in []policy.MatchCondition) (out []policy.MatchCondition) {
 
 // CheckConditions returns the ConfigMap's match conditions that the API server accepts, and the mistakes in the others.
 func CheckConditions(in []settings.MatchCondition, server *Conditions) (usable []settings.MatchCondition, mistakes []error) {
-	compiler := celenv.NewCompiler(celenv.Declarations{})
+	compiler := compiler.New(env.Declarations{})
 	for _, c := range in {
-		_, err := compiler.Compile(c.Expression, celenv.Bool)
+		_, err := compiler.Compile(c.Expression, typecheck.Bool)
 		if err == nil {
 			err = server.Check(c.Expression)
 		}
 		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("match condition %s: %s", c.Name, celenv.Summary(err)))
+			mistakes = append(mistakes, fmt.Errorf("match condition %s: %s", c.Name, typecheck.Summary(err)))
 			continue
 		}
 		usable = append(usable, c)

@@ -18,5 +18,5 @@
 // The package reads Programs, never policy YAML, and writes only webhook configurations. Package status reports in the status of policies
 // whether their rules are in the configurations.
 //
-// Floor 7: imports coverage, discovery, policy, settings, celenv, diag and wildcard.
+// Floor 7: imports coverage, discovery, policy, settings, cel/compiler, cel/env, cel/typecheck, diag and wildcard.
 package webhookconf

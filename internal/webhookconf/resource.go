@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -234,7 +234,7 @@ func withCondition(have []admissionv1.MatchCondition, name, expression string) [
 		return append(have, admissionv1.MatchCondition{Name: name, Expression: expression})
 	}
 	last := &have[len(have)-1]
-	last.Expression = celenv.Group(expression) + " && " + celenv.Group(last.Expression)
+	last.Expression = typecheck.Group(expression) + " && " + typecheck.Group(last.Expression)
 	return have
 }
 

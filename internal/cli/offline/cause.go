@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/strict"
 	"ephor.invalid/ephor/internal/template"
@@ -16,7 +16,7 @@ import (
 func Explain(message string, cause error) (text, hint string) {
 	var absent *fixed.NotFoundError
 	var key *jmespath.UnknownKeyError
-	var evaluation *celenv.EvaluationError
+	var evaluation *env.EvaluationError
 	var function *jmespath.UnknownFunctionError
 	variable, unresolved := "", (*template.ResolveError)(nil)
 	if errors.As(cause, &unresolved) {

@@ -7,7 +7,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -33,7 +33,7 @@ func TestActionsInNamespaces(t *testing.T) {
 		{"an unknown action", `[{"actions": ["Enforce"], "namespaces": ["a"]}]`, "", "", `there is no action "Enforce"`},
 		{"a mistake in the selector", `[{"actions": ["Audit"], "namespaceSelector": {"matchLabels": {"a b": "c"}}}]`, "", "", "item 0: "},
 	} {
-		rule, compiler := &policy.Rule{}, celrule.New(celenv.Declarations{Kind: celenv.Validating}, nil)
+		rule, compiler := &policy.Rule{}, celrule.New(env.Declarations{Kind: env.Validating}, nil)
 		p := &policy.Program{Namespace: c.namespace, Annotations: map[string]string{ActionsAnnotation: c.text}}
 		SetActions(rule, p, compiler, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}, "spec")
 		var got []string

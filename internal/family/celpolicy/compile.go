@@ -7,7 +7,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/constraint"
@@ -19,8 +19,8 @@ import (
 // Input is the input of Compile.
 type Input struct {
 	// Kind and Mode are the environment of its expressions.
-	Kind celenv.Kind
-	Mode celenv.Mode
+	Kind env.Kind
+	Mode env.Mode
 	// Payload is the type of documents that the policy evaluates on the command line; NoPayload for Kubernetes objects. A policy in Mode
 	// JSON has JSONPayload.
 	Payload policy.Payload
@@ -61,7 +61,7 @@ type Subject struct {
 // Compile compiles constraints, conditions and variables. The family compiles its own expressions with the returned Compiler, whose Diags
 // hold all mistakes.
 func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
-	if in.Mode == celenv.JSON {
+	if in.Mode == env.JSON {
 		in.Payload = policy.JSONPayload
 	}
 	documents := in.Payload != policy.NoPayload
@@ -70,7 +70,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 		s.payload, s.namespace = in.Payload, ""
 	}
 	path := cmp.Or(in.Path, "spec")
-	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != "", Trigger: in.Trigger}, in.Allowance)
+	c := celrule.New(env.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != "", Trigger: in.Trigger}, in.Allowance)
 	if in.Constraints != nil && !documents {
 		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: !in.AnyOperation, AnyOperation: in.AnyOperation})
 		s.constraints, s.mistakes = constraints, diags.Errors()

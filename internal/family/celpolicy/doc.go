@@ -4,7 +4,7 @@
 //	p, diags := &policiesv1beta1.ValidatingPolicy{}, diag.List(nil)
 //	diags.Add(celpolicy.Decode(object, p, kinds)...)
 //	program := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: p.Spec.FailurePolicy, …})
-//	subject, c := celpolicy.Compile(program, celpolicy.Input{Kind: celenv.Validating, Constraints: p.Spec.MatchConstraints, …})
+//	subject, c := celpolicy.Compile(program, celpolicy.Input{Kind: env.Validating, Constraints: p.Spec.MatchConstraints, …})
 //	c.Validation(…)                                     // the family's own expressions
 //	rule := subject.NewRule(c)                          // sets Match, Targets, Needs and Object; the family sets Eval
 //

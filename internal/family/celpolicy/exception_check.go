@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/strict"
 )
@@ -53,10 +53,10 @@ func checkParts(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec) {
 			continue
 		}
 		warned[ref.Kind] = true
-		if len(spec.AllowedValues) > 0 && (d.Kind == celenv.Deleting || d.Kind == celenv.ImageValidating) {
+		if len(spec.AllowedValues) > 0 && (d.Kind == env.Deleting || d.Kind == env.ImageValidating) {
 			diags.Warnf("spec.allowedValues", "the values have no effect on %s: its expressions cannot read them", ref.Kind)
 		}
-		if len(spec.Images) > 0 && d.Kind == celenv.Deleting {
+		if len(spec.Images) > 0 && d.Kind == env.Deleting {
 			diags.Warnf("spec.images", "the images have no effect on %s: its expressions cannot read them", ref.Kind)
 			diags.Hint("an exception without images and allowedValues exempts the objects that its conditions select")
 		}

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family"
@@ -14,13 +16,13 @@ import (
 )
 
 // Environments are the kinds of policies that exceptions may name, each with the environment of its expressions.
-var Environments = map[string]celenv.Kind{
-	"ValidatingPolicy": celenv.Validating, "MutatingPolicy": celenv.Mutating, "GeneratingPolicy": celenv.Generating,
-	"DeletingPolicy": celenv.Deleting, "ImageValidatingPolicy": celenv.ImageValidating,
+var Environments = map[string]env.Kind{
+	"ValidatingPolicy": env.Validating, "MutatingPolicy": env.Mutating, "GeneratingPolicy": env.Generating,
+	"DeletingPolicy": env.Deleting, "ImageValidatingPolicy": env.ImageValidating,
 }
 
 // environmentOf returns the environment of expressions for policies of a kind; known is false if exceptions may not name the kind.
-func environmentOf(kind string) (d celenv.Declarations, known bool) {
+func environmentOf(kind string) (d env.Declarations, known bool) {
 	base := strings.TrimPrefix(kind, NamespacedPrefix)
 	d.Kind, known = Environments[base]
 	d.Namespaced = base != kind
@@ -29,7 +31,7 @@ func environmentOf(kind string) (d celenv.Declarations, known bool) {
 
 // conditions are the conditions of an exception in one environment.
 type conditions struct {
-	named *celenv.Variables
+	named *run.Variables
 	celrule.Conditions
 }
 
@@ -52,12 +54,12 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 		return
 	}
 	allowance := o.Within()
-	compile := func(d celenv.Declarations) (*conditions, diag.List) {
+	compile := func(d env.Declarations) (*conditions, diag.List) {
 		c := celrule.New(d, allowance)
 		x := &conditions{}
 		for i, m := range spec.MatchConditions {
 			if m.Expression != "" { // a missing expression is already reported
-				x.Conditions = append(x.Conditions, c.Expression(m.Expression, "spec.matchConditions["+strconv.Itoa(i)+"].expression", celenv.Bool))
+				x.Conditions = append(x.Conditions, c.Expression(m.Expression, "spec.matchConditions["+strconv.Itoa(i)+"].expression", typecheck.Bool))
 			}
 		}
 		x.named = c.Named()
@@ -68,7 +70,7 @@ func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExcept
 		return x, c.Diags
 	}
 	if !o.CommandLine {
-		x, mistakes := compile(celenv.Declarations{Kind: celenv.Exempting})
+		x, mistakes := compile(env.Declarations{Kind: env.Exempting})
 		diags.Add(mistakes...)
 		out.Conditions = func(c *policy.Call, _ policy.Variables) (bool, error) { return x.hold(c) }
 		return

@@ -3,7 +3,7 @@ package celpolicy
 import (
 	"strings"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/exempt"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -22,7 +22,7 @@ type Exemption struct {
 	// Full is the result if an exception exempts the whole request; otherwise its status is StatusNone.
 	Full policy.Yield
 	// Allowed are the images and values that exceptions allow in spite of the policy.
-	Allowed celenv.Exceptions
+	Allowed run.Exceptions
 }
 
 // Exempt evaluates the exceptions of the rule in order. An exception that cannot be evaluated exempts nothing; the error means that the time

@@ -9,7 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -33,7 +33,7 @@ func ConditionsPart(all []admissionregistrationv1.MatchCondition) Part {
 
 // OldContent returns which parts of a policy with deferred work read the content of the old object, or of a deleted one. Only policies about
 // Secrets are examined: the content of other objects is stored with the work.
-func OldContent(d celenv.Declarations, rule *policy.Rule, variables []admissionregistrationv1.Variable, conditions Part, others ...Part) policy.OldContent {
+func OldContent(d env.Declarations, rule *policy.Rule, variables []admissionregistrationv1.Variable, conditions Part, others ...Part) policy.OldContent {
 	if about, _ := policy.AboutSecrets(rule); !about {
 		return policy.OldContent{}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/celrule"
 )
 
@@ -43,7 +43,7 @@ func Text(err error) string {
 		}
 		return "failed to evaluate auditAnnotation '" + annotation.Key + "': " + Text(annotation.Err)
 	}
-	if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
+	if evaluation := (*env.EvaluationError)(nil); errors.As(err, &evaluation) {
 		return evaluation.Err.Error()
 	}
 	return err.Error()

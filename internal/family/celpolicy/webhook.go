@@ -7,7 +7,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/policy"
 )
@@ -111,7 +112,7 @@ func constraintsOf(configs []Config) (out []*admissionregistrationv1.MatchResour
 // read it are left out.
 func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregistrationv1.MatchCondition, ok bool) {
 	for _, m := range in {
-		c := celrule.New(celenv.Declarations{Kind: celenv.Native}, nil)
+		c := celrule.New(env.Declarations{Kind: env.Native}, nil)
 		c.Conditions([]admissionregistrationv1.MatchCondition{m}, "")
 		if c.Diags.HasErrors() {
 			return nil, false
@@ -128,12 +129,12 @@ func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregis
 func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.RuleWithOperations) (out []policy.MatchCondition) {
 	add := func(prefix, expression string, c admissionregistrationv1.MatchCondition) {
 		if prefix != "" {
-			expression += " || " + celenv.Group(c.Expression)
+			expression += " || " + typecheck.Group(c.Expression)
 		} else {
 			expression = c.Expression
 		}
 		if in.Updates {
-			expression = "request.operation != 'CREATE' || " + celenv.Group(expression)
+			expression = "request.operation != 'CREATE' || " + typecheck.Group(expression)
 		}
 		out = append(out, policy.MatchCondition{Name: prefix + c.Name, Expression: expression})
 	}

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/compiler"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
@@ -36,7 +38,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		out.Diags.Errorf("spec.webhookConfiguration.matchConditions", "Too many: %d: must have at most %d items", n, maxMatchConditions)
 		out.Diags.Hint("join expressions with &&")
 	}
-	compiler := celenv.NewCompiler(celenv.Declarations{Server: server})
+	compiler := compiler.New(env.Declarations{Server: server})
 	var compiled celrule.Conditions
 	var mistake error
 	for i, c := range conditions {
@@ -52,9 +54,9 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 			out.Diags.Errorf(path+".name", "Duplicate value: %q", c.Name)
 			out.Diags.Hint("give each match condition a name of its own")
 		}
-		x, err := compiler.Compile(c.Expression, celenv.Bool)
+		x, err := compiler.Compile(c.Expression, typecheck.Bool)
 		if err != nil {
-			mistake = errors.New("match conditions compilation errors: " + celenv.Summary(err))
+			mistake = errors.New("match conditions compilation errors: " + typecheck.Summary(err))
 			out.Diags.Errorf(path+".expression", "%v", mistake)
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family"
@@ -30,7 +30,7 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	out.Settings.FailurePolicy, out.Settings.Admission, out.Settings.Background = policy.Ignore, false, false // neither requests nor scans evaluate it
 	out.Unconfined = o.CommandLine && out.Namespace != ""
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
-		Kind: celenv.Deleting, Constraints: spec.MatchConstraints, AnyOperation: true, Conditions: spec.Conditions, ConditionsPath: "spec.conditions",
+		Kind: env.Deleting, Constraints: spec.MatchConstraints, AnyOperation: true, Conditions: spec.Conditions, ConditionsPath: "spec.conditions",
 		Variables: spec.Variables, VariablesFirst: true, Allowance: o.Within(),
 	})
 	switch d := spec.DeletionPropagationPolicy; {

@@ -7,7 +7,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/constraint"
 	"ephor.invalid/ephor/internal/family"
@@ -31,7 +33,7 @@ type generator struct {
 
 // step is an entry of spec.generate: an expression, or a template.
 type step struct {
-	expression *celenv.Expression
+	expression *run.Expression
 	template   template
 }
 
@@ -45,7 +47,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy, o family.Options) *policy.Prog
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: &ignore, Webhook: spec.WebhookConfiguration, Admission: e.Admission})
 	out.Settings.Background = false // requests and changes of the policy trigger the work, scans do not
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
-		Kind: celenv.Generating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: o.Within(),
+		Kind: env.Generating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: o.Within(),
 	})
 	g := &generator{subject: subject, namespace: out.Namespace}
 	if spec.MatchConstraints != nil {
@@ -85,7 +87,7 @@ func oldContent(spec *policiesv1beta1.GeneratingPolicySpec, rule *policy.Rule, n
 			part.Texts = append(part.Texts, t.Value)
 		}
 	}
-	declared := celenv.Declarations{Kind: celenv.Generating, Namespaced: namespaced}
+	declared := env.Declarations{Kind: env.Generating, Namespaced: namespaced}
 	return celpolicy.OldContent(declared, rule, spec.Variables, celpolicy.ConditionsPart(spec.MatchConditions), part)
 }
 
@@ -108,7 +110,7 @@ func (g *generator) compile(c *celrule.Compiler, in []policiesv1beta1.Generation
 		case x.Expression != "" && x.Template != nil:
 			c.Diags.Errorf(at, textOne)
 		case x.Expression != "":
-			g.steps = append(g.steps, step{expression: c.Expression(x.Expression, at+".expression", celenv.Bool)})
+			g.steps = append(g.steps, step{expression: c.Expression(x.Expression, at+".expression", typecheck.Bool)})
 		case x.Template == nil:
 			c.Diags.Errorf(at, textNone)
 		default:
@@ -118,9 +120,9 @@ func (g *generator) compile(c *celrule.Compiler, in []policiesv1beta1.Generation
 }
 
 func templateOf(c *celrule.Compiler, in *policiesv1beta1.GenerationTemplate, path string) template {
-	expression := func(text string) (*celenv.Expression, error) {
-		x, err := c.Compile(text, celenv.Any)
-		if mistakes := (*celenv.CompileError)(nil); errors.As(err, &mistakes) {
+	expression := func(text string) (*run.Expression, error) {
+		x, err := c.Compile(text, typecheck.Any)
+		if mistakes := (*typecheck.CompileError)(nil); errors.As(err, &mistakes) {
 			err = errors.New(mistakes.Text())
 		}
 		return x, err

@@ -1,8 +1,7 @@
 package generating
 
 import (
-
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/policy"
@@ -77,7 +76,7 @@ func (g *generator) make(run *celrule.Run, out *output) error {
 }
 
 // input returns the variables of expressions. For a deleted object they hold its last state.
-func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
+func (g *generator) input(c *policy.Call) (*run.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && c.Request.Operation == policy.Delete {
 		in.Object = in.OldObject

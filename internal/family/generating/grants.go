@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/reads"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -59,7 +59,7 @@ func kindIn(n node) (apiVersion, kind string) {
 }
 
 // foreseen returns the rights that the background controller needs, as far as templates and expressions state the kinds literally.
-func (g *generator) foreseen(named []celenv.NamedObject, made *policy.Generation) (out []policy.Grant) {
+func (g *generator) foreseen(named []reads.NamedObject, made *policy.Generation) (out []policy.Grant) {
 	verbs := []string{"get", "create"}
 	switch {
 	case made.Synchronize && made.ServerSideApply:

@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/values"
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -16,7 +18,7 @@ import (
 type template []node
 
 // evaluator evaluates an expression.
-type evaluator func(*celenv.Expression) (ref.Val, error)
+type evaluator func(*run.Expression) (ref.Val, error)
 
 // render returns the objects of the template. Empty documents result in no object.
 func (t template) render(eval evaluator) ([]map[string]any, error) {
@@ -80,18 +82,18 @@ func (s sequence) render(eval evaluator) (any, error) {
 // placeholder is a scalar that consists of one expression; the value of the expression replaces it.
 type placeholder struct {
 	source     string
-	expression *celenv.Expression
+	expression *run.Expression
 }
 
 func (p placeholder) render(eval evaluator) (any, error) {
 	v, err := eval(p.expression)
 	if err != nil {
-		if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
+		if evaluation := (*env.EvaluationError)(nil); errors.As(err, &evaluation) {
 			return nil, fmt.Errorf("failed to evaluate placeholder %q: %s", p.source, celpolicy.Text(err))
 		}
 		return nil, fmt.Errorf("failed to evaluate placeholder %q: %w", p.source, err)
 	}
-	out, err := celenv.Plain(v)
+	out, err := values.Plain(v)
 	if err != nil {
 		return nil, fmt.Errorf("failed to convert placeholder %q result: %w", p.source, err)
 	}

@@ -9,7 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 )
 
 // Limits of a template. Typical templates have some hundred nodes, and aliases multiply them.
@@ -21,14 +22,14 @@ const (
 // compiler compiles one template.
 type compiler struct {
 	// expression compiles a placeholder; it is nil if placeholders are plain text.
-	expression func(string) (*celenv.Expression, error)
+	expression func(string) (*run.Expression, error)
 	mistakes   []error
 	nodes      int
 }
 
 // compileTemplate compiles a template and returns all its mistakes. Use the template only if there are none. If expression is nil,
 // placeholders are taken literally.
-func compileTemplate(source string, expression func(string) (*celenv.Expression, error)) (template, []error) {
+func compileTemplate(source string, expression func(string) (*run.Expression, error)) (template, []error) {
 	c := &compiler{expression: expression}
 	var out template
 	for d := yaml.NewDecoder(strings.NewReader(source)); ; {
@@ -289,7 +290,7 @@ func closingOf(s string, at int) int {
 			}
 			return -1
 		}
-		at = celenv.SkipToken(s, at)
+		at = typecheck.SkipToken(s, at)
 	}
 	return -1
 }

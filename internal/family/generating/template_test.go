@@ -7,15 +7,19 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 
-	"ephor.invalid/ephor/internal/celenv"
+	celcompiler "ephor.invalid/ephor/internal/cel/compiler"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/price"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/value"
 )
 
 // rendered compiles a template and renders it for an object. If that fails, it returns the mistakes or the error as text.
 func rendered(t *testing.T, source string, interpolate bool) string {
 	t.Helper()
-	c := celenv.NewCompiler(celenv.Declarations{})
-	compile := func(text string) (*celenv.Expression, error) { return c.Compile(text, celenv.Any) }
+	c := celcompiler.New(env.Declarations{})
+	compile := func(text string) (*run.Expression, error) { return c.Compile(text, typecheck.Any) }
 	if !interpolate {
 		compile = nil
 	}
@@ -28,10 +32,10 @@ func rendered(t *testing.T, source string, interpolate bool) string {
 	if len(mistakes) > 0 {
 		return out.String()
 	}
-	e := c.Variables().Evaluate(t.Context(), &celenv.Input{Object: map[string]any{
+	e := c.Variables().Evaluate(t.Context(), &run.Input{Object: map[string]any{
 		"metadata": map[string]any{"name": "a", "labels": map[string]any{"x": "y"}}, "n": int64(3), "f": 2.5, "list": []any{"p", int64(1)}, "none": nil,
-	}}, celenv.Budget)
-	objects, err := made.render(func(x *celenv.Expression) (ref.Val, error) { return e.Value(x) })
+	}}, price.Budget)
+	objects, err := made.render(func(x *run.Expression) (ref.Val, error) { return e.Value(x) })
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/imageverify"
 	"ephor.invalid/ephor/internal/world"
@@ -15,7 +17,7 @@ import (
 
 // attestor returns the authority with which the verifier checks signatures. Parts of it may be expressions, which are evaluated at the
 // first use.
-type attestor func(celenv.TextOf) (imageverify.Authority, error)
+type attestor func(run.TextOf) (imageverify.Authority, error)
 
 // textNoAuthority is Kyverno's, verbatim.
 const textNoAuthority = "cosign verifier needs to have one key, keyless or certificate fields set"
@@ -66,10 +68,10 @@ func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, 
 // text is a literal text, or an expression that returns a text.
 type text struct {
 	value      string
-	expression *celenv.Expression
+	expression *run.Expression
 }
 
-func (t text) get(of celenv.TextOf) (string, error) {
+func (t text) get(of run.TextOf) (string, error) {
 	if t.expression == nil {
 		return t.value, nil
 	}
@@ -81,7 +83,7 @@ func compileText(c *celrule.Compiler, in *policiesv1beta1.StringOrExpression, pa
 	case in == nil:
 		return text{}
 	case in.Expression != "":
-		return text{expression: c.Expression(in.Expression, path+".expression", celenv.Any)}
+		return text{expression: c.Expression(in.Expression, path+".expression", typecheck.Any)}
 	}
 	return text{value: in.Value}
 }
@@ -96,7 +98,7 @@ func compileNotary(c *celrule.Compiler, name string, in *policiesv1beta1.Notary,
 		warnOf(c, path+".tsaCerts.value", imageverify.CertificateMistake(in.TSACerts.Value))
 	}
 	certs, stamps := compileText(c, in.Certs, path+".certs"), compileText(c, in.TSACerts, path+".tsaCerts")
-	return func(of celenv.TextOf) (imageverify.Authority, error) {
+	return func(of run.TextOf) (imageverify.Authority, error) {
 		trusted, err := certs.get(of)
 		if err != nil {
 			return imageverify.Authority{}, err
@@ -172,7 +174,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 	}
 	var key text
 	if k := in.Key; k != nil && k.Data == "" && k.KMS == "" && k.Expression != "" {
-		key.expression = c.Expression(k.Expression, path+".key.expression", celenv.Any)
+		key.expression = c.Expression(k.Expression, path+".key.expression", typecheck.Any)
 	} else if k != nil {
 		key.value = k.Data
 	}
@@ -181,17 +183,17 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 		cert, chain = compileText(c, x.Certificate, path+".certificate.cert"), compileText(c, x.CertificateChain, path+".certificate.certChain")
 	}
 	root := compileText(c, in.TrustedRoot, path+".trustedRoot")
-	var subjects []*celenv.Expression // one for each identity; nil if its subject is not an expression
+	var subjects []*run.Expression // one for each identity; nil if its subject is not an expression
 	if in.Keyless != nil {
 		for i, id := range in.Keyless.Identities {
-			var subject *celenv.Expression
+			var subject *run.Expression
 			if id.SubjectExpression != "" {
-				subject = c.Expression(id.SubjectExpression, fmt.Sprintf("%s.keyless.identities[%d].subjectExpression", path, i), celenv.Any)
+				subject = c.Expression(id.SubjectExpression, fmt.Sprintf("%s.keyless.identities[%d].subjectExpression", path, i), typecheck.Any)
 			}
 			subjects = append(subjects, subject)
 		}
 	}
-	return func(of celenv.TextOf) (out imageverify.Authority, err error) {
+	return func(of run.TextOf) (out imageverify.Authority, err error) {
 		common := world.Attestor{Annotations: in.Annotations, Rekor: rekor(in.CTLog), CTLog: ctlog(in.CTLog)}
 		if t := in.TUF; t != nil {
 			common.Trust = world.Trust{Mirror: t.Mirror, RootPath: t.Root.Path, RootData: t.Root.Data}
@@ -234,7 +236,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 					return out, err
 				}
 				if given.Identities[i].Subject == "" {
-					return out, &celenv.MistakeError{Reason: "the expression of a subject gives an empty text"}
+					return out, &env.MistakeError{Reason: "the expression of a subject gives an empty text"}
 				}
 			}
 			common.Keyless = keyless(&given)
@@ -250,7 +252,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 			common.Certificate = given
 			add(common)
 		default:
-			return out, &celenv.MistakeError{Reason: textNoAuthority}
+			return out, &env.MistakeError{Reason: textNoAuthority}
 		}
 		return out, nil
 	}

@@ -9,7 +9,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
@@ -26,7 +28,7 @@ import (
 func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy.Program {
 	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: in.Within(), subresources: in.Subresources()}
 	b.program.Unconfined = in.CommandLine
-	documents := mode(&p.Spec) == celenv.JSON
+	documents := mode(&p.Spec) == env.JSON
 	// Digests are added only to the objects of requests, not on the command line and not in scans.
 	b.digests = on(p.Spec.ValidationConfigurations.MutateDigest) && !documents && !in.CommandLine && !in.Existing
 	b.add(&p.Spec, "spec", "", true)
@@ -64,11 +66,11 @@ func common(spec *policiesv1beta1.ImageValidatingPolicySpec) celpolicy.Common {
 	return c
 }
 
-func mode(spec *policiesv1beta1.ImageValidatingPolicySpec) celenv.Mode {
+func mode(spec *policiesv1beta1.ImageValidatingPolicySpec) env.Mode {
 	if spec.Evaluation != nil && spec.Evaluation.Mode == policiesv1beta1.EvaluationModeJSON {
-		return celenv.JSON
+		return env.JSON
 	}
-	return celenv.Kubernetes
+	return env.Kubernetes
 }
 
 // on reports whether a switch of validationConfigurations is on. The default is on.
@@ -151,7 +153,7 @@ func generated(spec *policiesv1beta1.ImageValidatingPolicySpec, object map[strin
 // Autogen returns the generated policies of a policy for its status. object is the decoded object.
 func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig {
 	out := map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig{}
-	if mode(&p.Spec) == celenv.JSON {
+	if mode(&p.Spec) == env.JSON {
 		return out
 	}
 	for _, c := range configs(&p.Spec) {
@@ -165,10 +167,10 @@ func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) ma
 func (b *builder) compileSpec(spec *policiesv1beta1.ImageValidatingPolicySpec, path string) (*policy.Rule, *evaluator, diag.List) {
 	p, a, mode := b.program, b.allowance, mode(spec)
 	in := celpolicy.Input{
-		Kind: celenv.ImageValidating, Mode: mode, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Allowance: a, Path: path,
+		Kind: env.ImageValidating, Mode: mode, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Allowance: a, Path: path,
 		Subresources: b.subresources,
 	}
-	e := &evaluator{json: mode == celenv.JSON, registry: credentials(spec.Credentials)}
+	e := &evaluator{json: mode == env.JSON, registry: credentials(spec.Credentials)}
 	subject, c := celpolicy.Compile(p, in)
 	e.subject = subject
 	e.images.extract(c, spec.ImageExtractors, path+".images") // precedes the variables, which may read the images
@@ -180,14 +182,14 @@ func (b *builder) compileSpec(spec *policiesv1beta1.ImageValidatingPolicySpec, p
 	e.attestations = compileAttestations(c, spec.Attestations, path+".attestations")
 	e.attestorNames, e.attestationNames = names(e.attestors), names(e.attestations)
 	for i := range spec.Validations {
-		v := c.Validation(&spec.Validations[i], fmt.Sprintf("%s.validations[%d]", path, i), celenv.String)
+		v := c.Validation(&spec.Validations[i], fmt.Sprintf("%s.validations[%d]", path, i), typecheck.String)
 		subject.Rule.Validations = append(subject.Rule.Validations, v)
 	}
 	for i := range spec.AuditAnnotations {
 		at := c.Annotation(&spec.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]")
 		subject.Rule.Annotations = append(subject.Rule.Annotations, at)
 	}
-	verifies := c.Calls(celenv.LibraryImageVerify)
+	verifies := c.Calls(env.LibraryImageVerify)
 	e.verifyDigest, e.required = on(spec.ValidationConfigurations.VerifyDigest), on(spec.ValidationConfigurations.Required)
 	e.rule = &subject.Rule
 	rule := subject.NewRule(c)
@@ -235,6 +237,6 @@ func credentials(c *policiesv1beta1.Credentials) world.ImageRequest {
 }
 
 // expression compiles an expression of a list.
-func expression(c *celrule.Compiler, text, path string, i int, results ...celenv.Result) *celenv.Expression {
+func expression(c *celrule.Compiler, text, path string, i int, results ...typecheck.Result) *run.Expression {
 	return c.Expression(text, path+"["+strconv.Itoa(i)+"].expression", results...)
 }

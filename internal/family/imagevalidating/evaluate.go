@@ -8,7 +8,8 @@ import (
 	"strconv"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/imageref"
@@ -45,7 +46,7 @@ type evaluator struct {
 
 // subject is an object whose images the policy selects.
 type subject struct {
-	in     *celenv.Input
+	in     *run.Input
 	run    *celrule.Run
 	panel  *imageverify.Panel
 	images []image // those selected by matchImageReferences
@@ -71,7 +72,7 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: registry,
 		Trace: c.Request.Trace,
 	}}
-	in.Verifier = func(text celenv.TextOf) celenv.Verifier {
+	in.Verifier = func(text run.TextOf) env.Verifier {
 		return &verifier{evaluator: r, meter: c.Meter, panel: s.panel, text: text}
 	}
 	s.run = r.rule.Begin(c.Context(), c.Meter, in)
@@ -146,7 +147,7 @@ func unconditioned(c *policy.Call, err error) policy.Yield {
 // failed returns the result of a policy that could not be evaluated. After a failed lookup in a registry or another service, the result is
 // unknown.
 func failed(err error) policy.Yield {
-	unanswered := (*celenv.UnansweredError)(nil)
+	unanswered := (*env.UnansweredError)(nil)
 	return policy.Yield{
 		Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Cause: err, Part: celpolicy.PartEvaluation,
 		Unknown: errors.As(err, &unanswered) || errors.Is(err, context.DeadlineExceeded),

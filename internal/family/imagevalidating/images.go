@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
+	"ephor.invalid/ephor/internal/cel/values"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/policy"
@@ -45,7 +47,7 @@ type images struct{ extractors []extractor }
 // extractor is an entry of spec.images.
 type extractor struct {
 	name       string
-	expression *celenv.Expression
+	expression *run.Expression
 }
 
 // extract compiles spec.images.
@@ -54,7 +56,7 @@ func (x *images) extract(c *celrule.Compiler, in []policiesv1beta1.ImageExtracto
 		if e.Name == "" {
 			c.Diags.Required(path+"["+strconv.Itoa(i)+"].name", "an extractor needs a name")
 		}
-		x.extractors = append(x.extractors, extractor{e.Name, expression(c, e.Expression, path, i, celenv.Strings, celenv.Dyns, celenv.Dyn)})
+		x.extractors = append(x.extractors, extractor{e.Name, expression(c, e.Expression, path, i, typecheck.Strings, typecheck.Dyns, typecheck.Dyn)})
 	}
 }
 
@@ -73,7 +75,7 @@ func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule
 		if err != nil {
 			return nil, nil, err
 		}
-		plain, err := celenv.Plain(v)
+		plain, err := values.Plain(v)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -10,7 +10,9 @@ import (
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/imageref"
@@ -22,7 +24,7 @@ type references struct {
 	all         bool
 	globs       []glob
 	expressions celrule.Conditions
-	named       *celenv.Variables
+	named       *run.Variables
 }
 
 // glob is a compiled pattern.
@@ -41,14 +43,14 @@ const textNoReference = "either glob or expression must be set"
 // image.
 func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageReference, path string, a *compilecost.Allowance) *references {
 	out := &references{all: len(in) == 0}
-	own := celrule.New(celenv.Declarations{Kind: celenv.ImageReferences}, a)
+	own := celrule.New(env.Declarations{Kind: env.ImageReferences}, a)
 	for i, r := range in {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case r.Glob == "" && r.Expression == "":
 			c.Diags.Invalid(at, "", textNoReference)
 		case r.Expression != "":
-			out.expressions = append(out.expressions, own.Expression(r.Expression, at+".expression", celenv.Bool))
+			out.expressions = append(out.expressions, own.Expression(r.Expression, at+".expression", typecheck.Bool))
 		case len(r.Glob) > maxGlob:
 			c.Diags.TooLong(at+".glob", maxGlob)
 		default:
@@ -123,7 +125,7 @@ func (r *references) selectsTexts(ctx context.Context, m *budget.Meter, texts, r
 	}
 	for _, ref := range refs {
 		for _, x := range r.expressions {
-			ok, err := celrule.Conditions{x}.Hold(ctx, m, r.named, &celenv.Input{Reference: ref})
+			ok, err := celrule.Conditions{x}.Hold(ctx, m, r.named, &run.Input{Reference: ref})
 			if err != nil || ok {
 				return ok, err
 			}

@@ -6,7 +6,7 @@ import (
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/imageref"
@@ -15,7 +15,7 @@ import (
 // TestT16Globs: a comparison with matchImageReferences is charged by the pattern times the text.
 func TestT16Globs(t *testing.T) {
 	a := &compilecost.Allowance{}
-	c := celrule.New(celenv.Declarations{Kind: celenv.ImageValidating}, a)
+	c := celrule.New(env.Declarations{Kind: env.ImageValidating}, a)
 	r := compileReferences(c, []policiesv1beta1.MatchImageReference{{Glob: strings.Repeat("*a", 100) + "b"}}, "spec.matchImageReferences", a)
 	if len(c.Diags) > 0 {
 		t.Fatal(c.Diags)

@@ -5,7 +5,8 @@ import (
 	"errors"
 
 	"ephor.invalid/ephor/internal/budget"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/imageverify"
 )
 
@@ -15,12 +16,12 @@ type verifier struct {
 	meter       *budget.Meter
 	panel       *imageverify.Panel
 	authorities map[string]imageverify.Authority
-	text        celenv.TextOf
+	text        run.TextOf
 }
 
-var _ celenv.Verifier = (*verifier)(nil)
+var _ env.Verifier = (*verifier)(nil)
 
-// Signed implements celenv.Verifier.
+// Signed implements env.Verifier.
 func (v *verifier) Signed(ctx context.Context, image string, attestors []string) (int, error) {
 	by, err := v.about(ctx, image, attestors)
 	if err != nil || by == nil {
@@ -29,7 +30,7 @@ func (v *verifier) Signed(ctx context.Context, image string, attestors []string)
 	return v.panel.Signed(ctx, image, by)
 }
 
-// Attested implements celenv.Verifier.
+// Attested implements env.Verifier.
 func (v *verifier) Attested(ctx context.Context, image, attestation string, attestors []string) (int, error) {
 	what, known := v.attestations[attestation]
 	if !known {
@@ -42,7 +43,7 @@ func (v *verifier) Attested(ctx context.Context, image, attestation string, atte
 	return v.panel.Attested(ctx, image, what, by)
 }
 
-// Payload implements celenv.Verifier.
+// Payload implements env.Verifier.
 func (v *verifier) Payload(ctx context.Context, image, attestation string) (any, error) {
 	what, known := v.attestations[attestation]
 	if !known {
@@ -50,13 +51,13 @@ func (v *verifier) Payload(ctx context.Context, image, attestation string) (any,
 	}
 	payload, err := v.panel.Payload(ctx, image, what)
 	if errors.Is(err, imageverify.ErrUnattested) {
-		return nil, &celenv.MistakeError{Reason: "failed to get payload: " + err.Error()}
+		return nil, &env.MistakeError{Reason: "failed to get payload: " + err.Error()}
 	}
 	return payload, err
 }
 
 func noAttestation(name string) error {
-	return &celenv.MistakeError{Reason: "attestation not found in policy: " + name}
+	return &env.MistakeError{Reason: "attestation not found in policy: " + name}
 }
 
 // about returns the authorities with these names, or nil if matchImageReferences do not select the image.
@@ -71,7 +72,7 @@ func (v *verifier) about(ctx context.Context, image string, attestors []string) 
 		if !made {
 			of := v.attestors[name]
 			if of == nil {
-				return nil, &celenv.MistakeError{Reason: "attestor not found in policy: " + name}
+				return nil, &env.MistakeError{Reason: "attestor not found in policy: " + name}
 			}
 			if a, err = of(v.text); err != nil {
 				return nil, err

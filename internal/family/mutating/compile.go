@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
@@ -149,7 +149,7 @@ func (b *builder) add(v *variant, c *celrule.Compiler, key string, finish func(*
 // compile compiles a spec.
 func (b *builder) compile(spec *policiesv1beta1.MutatingPolicySpec, path string) (*variant, *celrule.Compiler) {
 	subject, c := celpolicy.Compile(b.program, celpolicy.Input{
-		Kind: celenv.Mutating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, VariablesFirst: true,
+		Kind: env.Mutating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, VariablesFirst: true,
 		Allowance: b.allowance, Path: path, Trigger: changesExisting(spec),
 	})
 	v := &variant{subject: subject, merging: b.merging, mutations: c.Mutations(spec.Mutations, path+".mutations")}

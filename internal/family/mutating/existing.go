@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/constraint"
 	"ephor.invalid/ephor/internal/diag"
@@ -23,7 +25,7 @@ type existing struct {
 	// target evaluates the conditions and mutations of one target.
 	target celrule.Rule
 	// expression returns the targets. It is nil if the targets are all resources that the constraints select.
-	expression  *celenv.Expression
+	expression  *run.Expression
 	constraints *constraint.Constraints
 	work        policy.Work
 }
@@ -35,7 +37,7 @@ func (b *builder) existing() {
 	conditions := c.Conditions(b.spec.TargetMatchConditions, "spec.targetMatchConditions")
 	t, own := b.spec.TargetMatchConstraints, false
 	if t != nil && t.Expression != "" {
-		x.expression = c.Expression(t.Expression, "spec.targetMatchConstraints.expression", celenv.Map, celenv.Dyn)
+		x.expression = c.Expression(t.Expression, "spec.targetMatchConstraints.expression", typecheck.Map, typecheck.Dyn)
 	}
 	if t != nil && (x.expression != nil || len(t.ResourceRules) > 0) {
 		constraints, diags := constraint.Compile(&t.MatchResources, "spec.targetMatchConstraints", constraint.Options{})
@@ -83,9 +85,9 @@ func (b *builder) oldContent(r *policy.Rule) policy.OldContent {
 	conditions.OnTarget = true
 	parts := []celpolicy.Part{conditions, mutations}
 	if t := b.spec.TargetMatchConstraints; t != nil && t.Expression != "" {
-		parts = append(parts, celpolicy.Part{Compile: func(c *celrule.Compiler) { c.Expression(t.Expression, "", celenv.Map, celenv.Dyn) }, Texts: []string{t.Expression}})
+		parts = append(parts, celpolicy.Part{Compile: func(c *celrule.Compiler) { c.Expression(t.Expression, "", typecheck.Map, typecheck.Dyn) }, Texts: []string{t.Expression}})
 	}
-	declared := celenv.Declarations{Kind: celenv.Mutating, Namespaced: b.program.Namespace != "", Trigger: true}
+	declared := env.Declarations{Kind: env.Mutating, Namespaced: b.program.Namespace != "", Trigger: true}
 	return celpolicy.OldContent(declared, r, b.spec.Variables, celpolicy.ConditionsPart(b.spec.MatchConditions), parts...)
 }
 
@@ -124,7 +126,7 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 	bare := isBare(c.Request)
 	trigger := *c
 	trigger.Request = triggerOf(c.Request)
-	var allowed celenv.Exceptions
+	var allowed run.Exceptions
 	if !bare {
 		exemption, err := celpolicy.Exempt(&trigger)
 		switch {
@@ -176,7 +178,7 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 }
 
 // input returns the variables for the trigger. For a deleted object they hold its last state.
-func input(c *policy.Call) (*celenv.Input, error) {
+func input(c *policy.Call) (*run.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err != nil {
 		return nil, err
@@ -184,17 +186,17 @@ func input(c *policy.Call) (*celenv.Input, error) {
 	if c.Request.Operation == policy.Delete {
 		in.Object = in.OldObject
 	}
-	in.Trigger = celenv.Trigger{Object: in.Object, OldObject: in.OldObject}
+	in.Trigger = run.Trigger{Object: in.Object, OldObject: in.OldObject}
 	return in, nil
 }
 
 // change plans the mutation of one target. In expressions, the object is the target and the request is that of the trigger.
-func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, bare bool) policy.Mutated {
+func (x *existing) change(c *policy.Call, t found, allowed run.Exceptions, bare bool) policy.Mutated {
 	out := policy.Mutated{Before: t.object, Subresource: t.request.Subresource, Status: policy.StatusSkip}
 	fail := func(err error) policy.Mutated {
 		y := failed(err)
 		out.Status, out.Message = y.Status, y.Message
-		if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
+		if evaluation := (*env.EvaluationError)(nil); errors.As(err, &evaluation) {
 			out.Message += "\nIn this expression, object is the target " + nameOf(t.request) + "; the object that triggered the policy is trigger.object."
 		}
 		return out
@@ -241,7 +243,7 @@ func nameOf(r *policy.Request) string {
 }
 
 // withoutNamespace sets namespaceObject to null, as in Kyverno, because the namespace could be that of the trigger or that of the target.
-type withoutNamespace struct{ celenv.Source }
+type withoutNamespace struct{ run.Source }
 
 func (withoutNamespace) Namespace() (any, error) { return nil, nil }
 

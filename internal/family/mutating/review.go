@@ -4,7 +4,8 @@ import (
 	"strconv"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family"
@@ -33,14 +34,14 @@ func review(in family.Reviewed) diag.List {
 
 // reviewNativeConditions reports conditions that use variables. It finds them because they compile only with the variables.
 func reviewNativeConditions(p *policiesv1beta1.MutatingPolicy) (diags diag.List) {
-	declared := celenv.Declarations{Kind: celenv.Mutating, Namespaced: p.Namespace != ""}
+	declared := env.Declarations{Kind: env.Mutating, Namespaced: p.Namespace != ""}
 	with, without := celrule.New(declared, nil), celrule.New(declared, nil)
 	with.Variables(p.Spec.Variables, "")
 	for i, c := range p.Spec.MatchConditions {
-		if _, err := with.Compile(c.Expression, celenv.Bool); err != nil {
+		if _, err := with.Compile(c.Expression, typecheck.Bool); err != nil {
 			continue // the compiler reports it
 		}
-		if _, err := without.Compile(c.Expression, celenv.Bool); err != nil {
+		if _, err := without.Compile(c.Expression, typecheck.Bool); err != nil {
 			diags.Invalid("spec.matchConditions["+strconv.Itoa(i)+"].expression", c.Expression, textVariables)
 		}
 	}

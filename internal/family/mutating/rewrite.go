@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 )
 
 // template is the path to the Pod template of a controller.
@@ -43,7 +43,7 @@ func (t template) wrap(expression string) string {
 	var roots []bool            // one for each open brace: whether it belongs to an Object
 	before, last := byte(0), "" // the character before the last token, and that token
 	for at := 0; at < len(expression); {
-		next := celenv.SkipToken(expression, at)
+		next := typecheck.SkipToken(expression, at)
 		token := expression[at:next]
 		at = next
 		switch {

@@ -6,7 +6,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/values"
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
@@ -17,7 +18,7 @@ import (
 const maxTargets = 10_000
 
 // find reads the targets from the API server; an expression only identifies them.
-func (x *existing) find(c *policy.Call, allowed celenv.Exceptions, bare bool) (out []found, err error) {
+func (x *existing) find(c *policy.Call, allowed run.Exceptions, bare bool) (out []found, err error) {
 	operation := c.Request.Operation
 	if bare {
 		operation = policy.Update
@@ -108,7 +109,7 @@ func (x *existing) selected(c *policy.Call, operation policy.Operation, object m
 }
 
 // evaluated reads the resources that the expression identifies: one, or the items of a list.
-func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed celenv.Exceptions) (out []found, err error) {
+func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed run.Exceptions) (out []found, err error) {
 	in, err := input(c)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed
 	if err != nil {
 		return nil, err
 	}
-	plain, err := celenv.Plain(v)
+	plain, err := values.Plain(v)
 	if err != nil {
 		return nil, err
 	}

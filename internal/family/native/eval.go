@@ -1,7 +1,7 @@
 package native
 
 import (
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
@@ -71,7 +71,7 @@ func failed(err error) policy.Yield {
 }
 
 // apply applies the mutations once, in order, to the object of in. ok is false if the match conditions are false.
-func (p *program) apply(c *policy.Call, in *celenv.Input) (ok bool, err error) {
+func (p *program) apply(c *policy.Call, in *run.Input) (ok bool, err error) {
 	meter := c.Meter
 	if ok, err := p.rule.Applies(meter.Context(), meter, in); !ok || err != nil {
 		return false, err

@@ -7,7 +7,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/constraint"
@@ -58,7 +59,7 @@ func (p *subject) needs() policy.Needs {
 
 // compile compiles the variables and conditions. The caller compiles the other expressions with the Compiler and then calls done.
 func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) *celrule.Compiler {
-	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil, Server: p.allowance.Version()}, p.allowance)
+	c := celrule.New(env.Declarations{Params: p.paramKind != nil, Server: p.allowance.Version()}, p.allowance)
 	c.Variables(variables, "spec.variables")
 	p.rule.Conditions = c.Conditions(conditions, "spec.matchConditions")
 	return c
@@ -99,13 +100,13 @@ func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, err
 
 // inputs returns the variables of expressions for a binding: one Input for each of its parameters, and at least one. b is nil for a
 // policy without bindings.
-func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
+func (p *subject) inputs(c *policy.Call, b *Binding) ([]*run.Input, error) {
 	in, err := celrule.Input(c)
 	if err != nil {
 		return nil, err
 	}
 	if b == nil || b.params == nil || p.paramKind == nil {
-		return []*celenv.Input{in}, nil
+		return []*run.Input{in}, nil
 	}
 	found, err := b.params.Find(c, *p.paramKind)
 	if err != nil {
@@ -114,7 +115,7 @@ func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
 	if b.params.Selects() {
 		found = withItems(found)
 	}
-	out := make([]*celenv.Input, len(found))
+	out := make([]*run.Input, len(found))
 	for i, param := range found {
 		with := *in
 		with.Params = param

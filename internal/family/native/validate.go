@@ -7,7 +7,8 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/strict"
@@ -44,7 +45,7 @@ func compileValidation(in Source) (*validation, *policy.Program) {
 func (p *validation) compileChecks(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) diag.List {
 	c := p.compile(spec.Variables, spec.MatchConditions)
 	for i := range spec.Validations {
-		p.rule.Validations = append(p.rule.Validations, c.Validation(&spec.Validations[i], fmt.Sprintf("spec.validations[%d]", i), celenv.String))
+		p.rule.Validations = append(p.rule.Validations, c.Validation(&spec.Validations[i], fmt.Sprintf("spec.validations[%d]", i), typecheck.String))
 	}
 	return p.done(c)
 }
@@ -101,7 +102,7 @@ func (p *validation) evaluate(c *policy.Call, b *Binding) policy.Yield {
 // unevaluated returns the result if a check could not be evaluated: its error, in the API server's words. A failed lookup or an exceeded
 // cost limit is an error of the policy.
 func unevaluated(err error) policy.Yield {
-	if evaluation := (*celenv.EvaluationError)(nil); errors.As(err, &evaluation) {
+	if evaluation := (*env.EvaluationError)(nil); errors.As(err, &evaluation) {
 		return policy.Yield{Status: policy.StatusError, Message: err.Error()}
 	}
 	return failed(err)

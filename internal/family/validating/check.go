@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/run"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
@@ -23,20 +25,20 @@ const (
 
 // checkMode is an evaluation mode for check requests of proxies.
 type checkMode struct {
-	kind     celenv.Kind
+	kind     env.Kind
 	payload  policy.Payload
-	response celenv.Result
-	denied   func(celenv.Response) string
+	response typecheck.Result
+	denied   func(env.Response) string
 }
 
 var checkModes = map[policiesv1beta1.EvaluationMode]*checkMode{
 	policiesv1beta1.EvaluationModeHTTP: {
-		celenv.HTTPChecks, policy.HTTPPayload, celenv.HTTPResponse,
-		func(r celenv.Response) string { return textDeniedHTTP + r.Reason },
+		env.HTTPChecks, policy.HTTPPayload, typecheck.HTTPResponse,
+		func(r env.Response) string { return textDeniedHTTP + r.Reason },
 	},
 	policiesv1beta1.EvaluationModeEnvoy: {
-		celenv.EnvoyChecks, policy.EnvoyPayload, celenv.EnvoyResponse,
-		func(r celenv.Response) string { return textDeniedEnvoy + fmt.Sprint(r.Status) },
+		env.EnvoyChecks, policy.EnvoyPayload, typecheck.EnvoyResponse,
+		func(r env.Response) string { return textDeniedEnvoy + fmt.Sprint(r.Status) },
 	},
 }
 
@@ -56,7 +58,7 @@ func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec,
 	})
 	r := &checker{mode: m, rule: &subject.Rule, failure: p.Settings.FailurePolicy}
 	for i := range spec.Validations {
-		r.responses = append(r.responses, c.Expression(spec.Validations[i].Expression, fmt.Sprintf(pathOfExpression, i), m.response, celenv.Null))
+		r.responses = append(r.responses, c.Expression(spec.Validations[i].Expression, fmt.Sprintf(pathOfExpression, i), m.response, typecheck.Null))
 	}
 	rule := subject.NewRule(c)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
@@ -73,7 +75,7 @@ func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec,
 type checker struct {
 	mode      *checkMode
 	rule      *celrule.Rule
-	responses []*celenv.Expression
+	responses []*run.Expression
 	failure   policy.FailurePolicy
 }
 
@@ -87,7 +89,7 @@ func (r *checker) evaluate(c *policy.Call) policy.Yield {
 		return r.failed(err)
 	}
 	in.OldObject, in.Source = nil, nil
-	if in.Object, err = celenv.CheckRequest(r.mode.kind, request); err != nil {
+	if in.Object, err = env.CheckRequest(r.mode.kind, request); err != nil {
 		return mistaken(err) // the request is malformed, so failurePolicy does not apply
 	}
 	exemption, err := celpolicy.Exempt(c)

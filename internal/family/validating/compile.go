@@ -7,7 +7,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/typecheck"
 	"ephor.invalid/ephor/internal/compilecost"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family"
@@ -47,7 +48,7 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		}
 		out.Rules = append(out.Rules, rule)
 	}
-	if mode(&p.Spec) == celenv.JSON {
+	if mode(&p.Spec) == env.JSON {
 		return out // requests do not evaluate the policy
 	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
@@ -63,11 +64,11 @@ func common(spec *policiesv1beta1.ValidatingPolicySpec) celpolicy.Common {
 	return c
 }
 
-func mode(spec *policiesv1beta1.ValidatingPolicySpec) celenv.Mode {
+func mode(spec *policiesv1beta1.ValidatingPolicySpec) env.Mode {
 	if spec.Evaluation != nil && spec.Evaluation.Mode == policiesv1beta1.EvaluationModeJSON {
-		return celenv.JSON
+		return env.JSON
 	}
-	return celenv.Kubernetes
+	return env.Kubernetes
 }
 
 // configs returns the configurations of the policies that are generated from the spec.
@@ -105,25 +106,25 @@ func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[str
 func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *compilecost.Allowance, subresources bool) (*policy.Rule, diag.List) {
 	mode := mode(spec)
 	subject, c := celpolicy.Compile(p, celpolicy.Input{
-		Kind: celenv.Validating, Mode: mode, Constraints: spec.MatchConstraints,
+		Kind: env.Validating, Mode: mode, Constraints: spec.MatchConstraints,
 		Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a, Path: path, Subresources: subresources,
 	})
 	for i := range spec.Validations {
-		v := c.Validation(&spec.Validations[i], fmt.Sprintf("%s.validations[%d]", path, i), celenv.String)
+		v := c.Validation(&spec.Validations[i], fmt.Sprintf("%s.validations[%d]", path, i), typecheck.String)
 		subject.Rule.Validations = append(subject.Rule.Validations, v)
 	}
 	for i := range spec.AuditAnnotations {
 		a := c.Annotation(&spec.AuditAnnotations[i], fmt.Sprintf("%s.auditAnnotations[%d]", path, i))
-		if mode == celenv.Kubernetes {
+		if mode == env.Kubernetes {
 			subject.Rule.Annotations = append(subject.Rule.Annotations, a)
 		}
 	}
 	rule := subject.NewRule(c)
 	celpolicy.SetActions(rule, p, c, spec.ValidationActions, path)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
-	rule.AllowExisting = mode == celenv.Kubernetes && celpolicy.AllowsExisting(p.Annotations)
+	rule.AllowExisting = mode == env.Kubernetes && celpolicy.AllowsExisting(p.Annotations)
 	rule.Annotates = len(subject.Rule.Annotations) > 0
-	rule.Eval = (&evaluator{rule: &subject.Rule, unlisted: subject.Unlisted, json: mode == celenv.JSON}).evaluate
+	rule.Eval = (&evaluator{rule: &subject.Rule, unlisted: subject.Unlisted, json: mode == env.JSON}).evaluate
 	if c.Diags.HasErrors() {
 		rule.Eval = celpolicy.Broken(c.Diags)
 	}

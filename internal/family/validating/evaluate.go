@@ -4,7 +4,7 @@ import (
 	"maps"
 	"strconv"
 
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/run"
 	"ephor.invalid/ephor/internal/celrule"
 	"ephor.invalid/ephor/internal/family/celpolicy"
 	"ephor.invalid/ephor/internal/policy"
@@ -56,7 +56,7 @@ func (r *evaluator) failures(c *policy.Call) ([]celrule.Violation, error) {
 }
 
 // input returns the variables of expressions for the request.
-func (r *evaluator) input(c *policy.Call) (*celenv.Input, error) {
+func (r *evaluator) input(c *policy.Call) (*run.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && r.json {
 		in.OldObject, in.Source = nil, nil
@@ -65,7 +65,7 @@ func (r *evaluator) input(c *policy.Call) (*celenv.Input, error) {
 }
 
 // on evaluates exceptions, conditions and validations, in this order.
-func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
+func (r *evaluator) on(c *policy.Call, in *run.Input) policy.Yield {
 	exemption, err := celpolicy.Exempt(c)
 	if err != nil {
 		return unconditioned(c, err)

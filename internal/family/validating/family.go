@@ -2,7 +2,7 @@ package validating
 
 import (
 	policiesv1beta1 "ephor.invalid/ephor/api/policies/v1beta1"
-	"ephor.invalid/ephor/internal/celenv"
+	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/family/celpolicy"
@@ -30,7 +30,7 @@ var Family = &family.Family{
 	Review: func(in family.Reviewed) diag.List {
 		p, _ := Decode(in.Object)
 		diags := celpolicy.ReviewCalls(in)
-		if !in.Documents || mode(&p.Spec) != celenv.JSON && checkModeOf(&p.Spec) == nil {
+		if !in.Documents || mode(&p.Spec) != env.JSON && checkModeOf(&p.Spec) == nil {
 			diags = append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), diags...)
 		}
 		return diags

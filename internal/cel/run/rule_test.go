@@ -1,0 +1,53 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"ephor.invalid/ephor/internal/cel/env"
+	"ephor.invalid/ephor/internal/cel/reads"
+	"ephor.invalid/ephor/internal/cel/typecheck"
+)
+
+// rule compiles expressions as package compiler does, which the tests of this package cannot import.
+type rule struct {
+	*Variables
+	t        *testing.T
+	declared env.Declarations
+	in       *cel.Env
+	fields   *apiservercel.DeclType
+}
+
+func newRule(t *testing.T, d env.Declarations) *rule {
+	return &rule{Variables: NewVariables(d), t: t, declared: d, in: d.Env()}
+}
+
+func (r *rule) variable(name, text string) {
+	r.t.Helper()
+	if r.fields == nil {
+		r.fields = apiservercel.NewObjectType(env.VariablesType, map[string]*apiservercel.DeclField{})
+		r.Declare(r.fields)
+		var err error
+		if r.in, err = env.WithVariables(r.in, r.fields); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	x, checked := r.expression(text)
+	r.fields.Fields[name] = apiservercel.NewDeclField(name, typecheck.DeclType(checked.OutputType()), true, nil, nil)
+	r.Add(name, text, x, nil)
+}
+
+func (r *rule) expression(text string) (*Expression, *cel.Ast) {
+	r.t.Helper()
+	checked, err := typecheck.Check(r.in, text, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	x, err := r.Compile(PlannerOf(r.declared), r.in, text, checked.NativeRep(), reads.OfObject, false)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return x, checked
+}

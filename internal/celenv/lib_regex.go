@@ -1,7 +1,0 @@
-package celenv
-
-var libRegex = &Library{
-	Name:     "regex",
-	Doc:      "Regular expressions: matching strings and finding matches in them.",
-	searches: searching,
-}

@@ -1,6 +1,0 @@
-//go:build race
-
-package celenv_test
-
-// raceDetector is true if the race detector is on, which makes everything many times slower and doubles the memory.
-const raceDetector = true
