@@ -32,6 +32,7 @@ rm -rf "$root/home/bare"
 mkdir -p "$root/home/bare" "$root/etc"
 git clone -q --no-hardlinks "$source" "$root/home/bare/ephor"
 git -C "$root/home/bare/ephor" checkout -q "$(git rev-parse HEAD)"
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts" # an installed system has this file
 grep -q '^bare:' "$root/etc/passwd" || echo 'bare:x:4242:4242::/home/bare:/bin/bash' >>"$root/etc/passwd"
 chown -R 4242:4242 "$root/home/bare"
 

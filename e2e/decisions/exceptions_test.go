@@ -23,6 +23,10 @@ rules:
 - {apiGroups: [kyverno.io, policies.kyverno.io], resources: [policyexceptions, policyexceptions/status], verbs: [get, list, create, update, patch, delete]}
 - {apiGroups: [""], resources: [configmaps], verbs: [create]}
 ---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: e2e-tenant, namespace: default}
+---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: e2e-approver}
@@ -35,6 +39,7 @@ metadata: {name: e2e-exceptions}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: e2e-exceptions}
 subjects:
 - {kind: User, name: tenant}
+- {kind: ServiceAccount, name: e2e-tenant, namespace: default}
 - {kind: User, name: jane}
 - {kind: User, name: "system:serviceaccount:argocd:argocd-application-controller"}
 - {kind: User, name: "system:serviceaccount:apps:flux-applier"}
@@ -97,20 +102,29 @@ func TestFromRefusalToApproval(t *testing.T) {
 		})
 	}
 
-	// A request from the refusal.
+	// A request from the refusal, in one command of the tenant. It is where approvers look, and has no effect.
+	tenant, err := cluster.ServiceAccountKubeconfig(t.Context(), "default", "e2e-tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
 	refused := create("legacy")
 	found := namedDecision.FindStringSubmatch(fmt.Sprint(refused))
 	if found == nil {
 		t.Fatalf("the refusal names no decision: %v", refused)
 	}
-	wanted := ""
+	said := ""
 	suite.Until(t, "the decision is recorded", func() (err error) {
-		wanted, err = ephor("why", found[1], "-f", records, "--exception", "-p", write(t, suite.RequireTeam), "--reason", "it is older than the rule", "--owner", "team-shop")
+		said, err = ephor("why", found[1], "-f", records, "--exception", "-p", write(t, suite.RequireTeam), "--reason", "it is older than the rule", "--owner", "team-shop", "--create", "--kubeconfig="+tenant)
 		return err
 	})
-	cluster.Must(t, wanted, "create", "-f", "-", "--as=tenant")
 	name := strings.TrimPrefix(cluster.Must(t, "", "get", "policyexceptions.kyverno.io", "-n", "default", "-o", "name"), "policyexception.kyverno.io/")
 	name = strings.TrimSpace(name)
+	if name == "" || !strings.Contains(said, name) {
+		t.Errorf("%s was created, and the command says %s", name, said)
+	}
+	if owner := cluster.Must(t, "", "get", "policyexceptions.kyverno.io", name, "-n", "default", "-o", `jsonpath={.metadata.annotations.exceptions\.ephor\.dev/owner} {.spec.match..names}`); owner != `team-shop ["legacy"]` {
+		t.Errorf("the request says %s", owner)
+	}
 	event(name)
 	exempt("legacy", false)
 
@@ -180,6 +194,84 @@ func TestFromRefusalToApproval(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// After a rotation of the key, approvals stay in force and are made anew, so that the older key can go. Without its key, as after a restore without
+// the Secret, an approval has no effect, and an event and a metric say so.
+func TestKeysOfApprovals(t *testing.T) {
+	replica := cluster.Start(t, devcluster.Admission, "--enablePolicyException", "--exceptionNamespace=*", "--exceptionApproval")
+	suite.Until(t, "policies are reviewed by this replica", func() error {
+		_, err := cluster.Try(t, suite.RequireTeam, "apply", "--dry-run=server", "-f", "-")
+		return err
+	})
+	cluster.Apply(t, suite.RequireTeam+"---"+requesting)
+	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
+	const name = "kept"
+	t.Cleanup(func() { _, _ = cluster.Try(t, "", "delete", "policyexceptions.kyverno.io", name, "-n", "default") })
+	create := func() error {
+		_, err := cluster.Try(t, "", "create", "configmap", name, "-n", "default", "--dry-run=server")
+		return err
+	}
+	approval := func(field string) string {
+		return cluster.Must(t, "", "get", "policyexceptions.kyverno.io", name, "-n", "default", "-o", "jsonpath={.status.approval."+field+"}")
+	}
+	keyOf := func(seal string) string {
+		_, rest, _ := strings.Cut(seal, ".")
+		id, _, _ := strings.Cut(rest, ".")
+		return id
+	}
+
+	cluster.Must(t, exceptionFor(name, name), "create", "-f", "-", "--as=jane")
+	suite.Until(t, "the exception is in force", create)
+	old, at := approval("seal"), approval("at")
+	said, err := ephor("exceptions", "rotate-key", "--namespace="+suite.Namespace, "--kubeconfig="+cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite.Until(t, "the approval is made anew", func() error {
+		if err := create(); err != nil {
+			t.Errorf("the exception is not in force while the key is rotated: %v", err)
+		}
+		if seal := approval("seal"); seal == old || !strings.Contains(said, keyOf(seal)) {
+			return fmt.Errorf("the seal is %s, %s", seal, said)
+		}
+		return nil
+	})
+	if by, now := approval("by"), approval("at"); by != "jane" || now != at {
+		t.Errorf("approved by %s at %s, before at %s", by, now, at)
+	}
+	// The older key is removed: the next check of the keys changes nothing.
+	const secret = "ephor-exception-approvals"
+	cluster.Must(t, "", "patch", "secret", secret, "-n", suite.Namespace, "--type=json", "-p", `[{"op": "remove", "path": "/data/`+keyOf(old)+`"}]`)
+	checked := suite.Logged(replica, "exception in force", "default/"+name)
+	suite.Until(t, "the exceptions are checked with the other keys", func() error {
+		if err := create(); err != nil {
+			t.Errorf("the exception is not in force without the older key: %v", err)
+		}
+		if suite.Logged(replica, "exception in force", "default/"+name) == checked {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+
+	// All keys are gone.
+	cluster.Must(t, "", "delete", "secret", secret, "-n", suite.Namespace)
+	suite.Until(t, "the approval has no effect", func() error {
+		if create() == nil {
+			return errors.New("the exception is in force")
+		}
+		return nil
+	})
+	suite.Until(t, "an event and a metric say that it is pending", func() error {
+		out := cluster.Must(t, "", "get", "events", "-A", "--field-selector", "reason=ExceptionPending,involvedObject.name="+name, "-o", "jsonpath={.items[*].message}")
+		lines := pendingMetric.FindString(suite.Metrics(t, replica.MetricsAddr))
+		if !strings.Contains(out, "or the key of the approval is gone") || !strings.HasSuffix(lines, " 1") {
+			return fmt.Errorf("%s, %s", out, lines)
+		}
+		return nil
+	})
+	cluster.Must(t, "", "annotate", "policyexceptions.kyverno.io", name, "-n", "default", "exceptions.ephor.dev/approve=again", "--as=jane")
+	suite.Until(t, "it is approved with a new key", create)
 }
 
 // write writes a text into a file and returns its path.

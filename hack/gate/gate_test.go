@@ -25,6 +25,8 @@ func TestRepeated(t *testing.T) {
 		// A test that fails only the first time.
 		once = "func TestNAME(t *testing.T) { if _, err := os.Stat(\"NAME\"); err != nil { os.WriteFile(\"NAME\", nil, 0o600); t.Fatal(\"the first time\") } }\n"
 	)
+	defer func(path string) { modulePath = path }(modulePath)
+	modulePath = "example.com" // that of the main module; the tests are in a nested one
 	failsOnce := func(name string) string { return strings.ReplaceAll(once, "NAME", name) }
 	for name, c := range map[string]struct {
 		tests  string
@@ -32,11 +34,11 @@ func TestRepeated(t *testing.T) {
 		again  []string
 	}{
 		"all pass":             {tests: passes, passes: true},
-		"one fails once":       {tests: passes + failsOnce("A"), passes: true, again: []string{"example.com/m TestA"}},
-		"two fail once":        {tests: failsOnce("A") + failsOnce("B"), passes: true, again: []string{"example.com/m TestA", "example.com/m TestB"}},
+		"one fails once":       {tests: passes + failsOnce("A"), passes: true, again: []string{"./m TestA"}},
+		"two fail once":        {tests: failsOnce("A") + failsOnce("B"), passes: true, again: []string{"./m TestA", "./m TestB"}},
 		"three fail once":      {tests: failsOnce("A") + failsOnce("B") + failsOnce("C")},
 		"one fails twice":      {tests: passes + "func TestFails(t *testing.T) { t.Fatal() }\n"},
-		"one fails, one twice": {tests: failsOnce("A") + "func TestFails(t *testing.T) { t.Fatal() }\n", again: []string{"example.com/m TestA"}},
+		"one fails, one twice": {tests: failsOnce("A") + "func TestFails(t *testing.T) { t.Fatal() }\n", again: []string{"./m TestA"}},
 		"a panic":              {tests: "func TestA(t *testing.T) { if _, err := os.Stat(\"A\"); err != nil { os.WriteFile(\"A\", nil, 0o600); panic(\"first\") } }\n"},
 		"a race that is found": {tests: "func TestA(t *testing.T) { if _, err := os.Stat(\"A\"); err != nil { os.WriteFile(\"A\", nil, 0o600); os.Stdout.WriteString(\"WARNING: DATA RACE\\n\"); t.Fatal() } }\n"},
 		"a build that fails":   {tests: "func TestA(t *testing.T) { undefined() }\n"},

@@ -47,7 +47,7 @@ func test(s suite) func(*gate) error {
 			g.printf("== %s failed; it runs once more\n", t)
 			again := s
 			again.flags = append(slices.Clone(s.flags), "-count=1", "-run=^"+regexp.QuoteMeta(t.test)+"$")
-			if _, err := g.goTest(again, t.pkg); err != nil {
+			if _, err := g.goTest(again, t.importPath()); err != nil {
 				return err
 			}
 			g.mu.Lock()
@@ -62,6 +62,14 @@ func test(s suite) func(*gate) error {
 type testName struct{ pkg, test string }
 
 func (t testName) String() string { return strings.TrimSpace(t.pkg + " " + t.test) }
+
+// importPath returns the import path of the package. A folder would be looked up in the nested module that go test runs in.
+func (t testName) importPath() string {
+	if folder, ours := strings.CutPrefix(t.pkg, "."); ours {
+		return modulePath + folder
+	}
+	return t.pkg
+}
 
 // result is what a run of go test found.
 type result struct {
@@ -123,7 +131,9 @@ func (g *gate) read(events io.Reader, print bool) (r result, err error) {
 			g.printf("%s", line)
 			continue
 		}
-		e.Package = strings.Replace(e.Package, modulePath, ".", 1)
+		if folder, ours := strings.CutPrefix(e.Package, modulePath); ours {
+			e.Package = "." + folder
+		}
 		test, _, isPart := strings.Cut(e.Test, "/")
 		name := testName{e.Package, test}
 		r.fatal = r.fatal || fatal.MatchString(e.Output)

@@ -6,8 +6,8 @@
 //	go run ./hack/gate -only end-to-end -count 10
 //	                              the parts whose name has the text, each test ten times
 //
-// It needs Go, git and make. Without the conformance data, jq, a browser, a C compiler, ruby, dpkg or PostgreSQL it leaves parts out, and
-// its last lines name them as NOT RUN. With CI=true a missing tool is an error, except for the C compiler, ruby, dpkg and PostgreSQL.
+// It needs Go, git and make. Without the conformance data, jq, a browser, a C compiler, ruby, dpkg, curl or PostgreSQL it leaves parts out, and
+// its last lines name them as NOT RUN. With CI=true a missing tool is an error, except for the C compiler, ruby, dpkg, curl and PostgreSQL.
 //
 //	CI                 "true" makes everything required
 //	EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them

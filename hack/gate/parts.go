@@ -306,6 +306,7 @@ func (g *gate) look() error {
 		{g.race, "the race detector", "there is no C compiler"},
 		{len(postgres) > 0, "the store of decisions in PostgreSQL", "there is no Debian package postgresql"},
 		{has("ruby"), "the Homebrew formula", "there is no ruby"},
+		{has("curl") || has("wget"), "install.sh and the action", "there is no curl and no wget"},
 		{has("dpkg"), "the Debian package in a bare root", "there is no dpkg"},
 		{os.Getuid() == 0 || exec.Command("unshare", "--user", "--map-root-user", "true").Run() == nil, "the Debian package in a bare root", "user namespaces are not permitted"},
 	} {

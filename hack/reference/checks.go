@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -62,6 +63,9 @@ func checks(p *page) error {
 		}
 		p.line("### %s\n\n| | Code | Text | How to correct it |\n|---|---|---|---|", a.title)
 		for _, m := range found {
+			if m.hint == "" {
+				return fmt.Errorf("%s: the mistake %q has no hint how to correct it: call Hint after it", a.dir, m.text)
+			}
 			p.line("| %s | %s | %s | %s |", m.severity, m.code, cell(m.text), cell(m.hint))
 		}
 		p.line("")
@@ -153,6 +157,9 @@ func (r *reader) statements(list []ast.Stmt) {
 			} else {
 				break
 			}
+		}
+		if m.hint == "" && name == "Unsupported" {
+			m.hint = "use one of the supported values"
 		}
 		if m.code != "" {
 			m.code = "`" + m.code + "`"

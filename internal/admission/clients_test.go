@@ -112,6 +112,9 @@ func TestS25ClientCertificates(t *testing.T) {
 		if err != nil {
 			return 0, err
 		}
+		if res.ProtoMajor != 1 {
+			t.Errorf("%s is offered", res.Proto) // the client asks for HTTP/2
+		}
 		return res.StatusCode, res.Body.Close()
 	}
 	server, other := api.issue(t, "kube-apiserver", x509.ExtKeyUsageClientAuth), api.issue(t, "node-1", x509.ExtKeyUsageClientAuth)

@@ -36,7 +36,7 @@ func (p *process) first() []controller.Row { return p.lookedUp }
 
 // common are the rows of every controller that evaluates policies.
 func (p *process) common() []controller.Row {
-	return []controller.Row{missingKinds(p.intake, p.kindsDefined), servedKinds(p.discovery, p.kindsDefined), p.unexempted.Row()}
+	return append([]controller.Row{missingKinds(p.intake, p.kindsDefined), servedKinds(p.discovery, p.kindsDefined), p.unexempted.Row()}, p.approvalKeys...)
 }
 
 // rows are the rows of the admission controller: what its answers need, and the objects of the API server that make it ask us.

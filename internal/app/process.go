@@ -70,7 +70,9 @@ type process struct {
 	cluster    *lookups.Cluster
 	events     *event.Queue
 	unexempted *status.ExceptionErrors
-	intake     *intake.Kinds
+	// approvalKeys follows the keys of approvals of exceptions, if these are needed.
+	approvalKeys []controller.Row
+	intake       *intake.Kinds
 	// kindsDefined is fired when a custom kind is added or removed.
 	kindsDefined *controller.Signal
 	filled       atomic.Bool // caches are filled and all policies compiled
@@ -108,7 +110,11 @@ func newProcess(f *flags, e env, b *base, own parts) (*process, error) {
 	own.policies.Catalog, own.policies.Server, own.policies.Log = p.catalog, b.servers.Version, b.log
 	p.policies = intake.NewPolicies(own.policies)
 	b.servers.Changed(func(kubeversion.Minor) { p.policies.Recompile() })
-	p.exceptions = f.exceptions.Follow(p.catalog, p.settings, p.seals(keystore.Exceptions))
+	approvals := p.seals(keystore.Exceptions)
+	p.exceptions = f.exceptions.Follow(p.catalog, p.settings, approvals)
+	if f.exceptions.On() && f.exceptions.Approval {
+		p.approvalKeys = []controller.Row{status.KeysOfApprovals(approvals.Keys, p.exceptions.Recompile)}
+	}
 	p.unexempted = status.NewExceptionErrors(m.GetClient(), p.events, own.reporter, b.observing.Metrics, b.log)
 	p.config = &config.Config{Name: e.configMap, Settings: p.settings, Policies: p.policies, Telemetry: b.observing}
 	return p, nil

@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,22 @@ func TestSetReplaceDelete(t *testing.T) {
 	}
 	if n := len(c.Snapshot().Programs()); n != 4 {
 		t.Errorf("%d programs are left", n)
+	}
+}
+
+// A request meets cluster policies before namespaced ones, each by name, whatever the order in which they came, and although the namespace is before
+// the name in the key.
+func TestOrderOfPolicies(t *testing.T) {
+	const want = "a m z ns/a ns/b"
+	all := strings.Fields(want)
+	for i := range all {
+		c := New()
+		for _, name := range slices.Concat(all[i:], all[:i]) {
+			c.Set(program(name, 1, "Pod"))
+		}
+		if got := names(c.Snapshot().For(pod(policy.FromAdmission), Route{Stages: policy.StageValidate})); got != want {
+			t.Errorf("in the order from %s: %q, want %q", all[i], got, want)
+		}
 	}
 }
 

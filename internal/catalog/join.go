@@ -67,7 +67,7 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 		var found []*policy.Exception
 		for _, e := range candidates {
 			if concerns(e, p, r) {
-				found = append(found, e)
+				found = append(found, e.Whole())
 			}
 		}
 		if len(found) == 0 {

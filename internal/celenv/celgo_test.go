@@ -31,22 +31,18 @@ func TestVersionOfCELGo(t *testing.T) {
 // planOf returns the plan of an expression, and the IDs of its nodes in the order in which the planner decorates them.
 func planOf(t *testing.T, expression string) (root interpreter.Interpretable, checked *ast.AST, order []int64) {
 	t.Helper()
-	c := NewCompiler(Declarations{Kind: Validating})
-	_, compiled, err := c.compile(expression, Any)
+	p, of := plannerOf(Declarations{Kind: Validating}), Declarations{Kind: Validating}.env()
+	compiled, err := typed(of, expression, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	checked = compiled.NativeRep()
-	if root, err = c.planner.plan(c.env, checked, nil); err != nil {
-		t.Fatal(err)
-	}
-	record := func(d interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
-		return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-			order = append(order, i.ID())
-			return d(i)
-		}
-	}
-	if _, err := c.planner.plan(c.env, checked, nil, record); err != nil {
+	in := &planning{planner: p, checked: checked, locals: locals(checked)}
+	root, err = in.plan(of, append(in.decorators(nil), func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		order = append(order, i.ID())
+		return i, nil
+	}))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return root, checked, order
@@ -72,7 +68,7 @@ func TestSumOfLists(t *testing.T) {
 }
 
 // The planner plans the parts of a loop in the order accumulator, range, condition, step, result, and decorates each node after its parts
-// (planning.quantified). Our decorators run in the order that doc.go draws: the loop is replaced last, when its parts are our own nodes.
+// (planning.quantified). Our decorators run in the order of planning.decorators: the loop is replaced last, when its parts are our own nodes.
 func TestOrderOfTheParts(t *testing.T) {
 	root, checked, order := planOf(t, "object.l.all(x, x.a == 1)")
 	loop := checked.Expr().AsComprehension()
@@ -91,7 +87,7 @@ func TestOrderOfTheParts(t *testing.T) {
 	if _, ok := q.over.(*path); !ok {
 		t.Errorf("the range is planned as %T", q.over)
 	}
-	if _, ok := q.holds.(*equality); !ok {
-		t.Errorf("the predicate is planned as %T", q.holds)
+	if _, ok := q.predicate.(*equality); !ok {
+		t.Errorf("the predicate is planned as %T", q.predicate)
 	}
 }

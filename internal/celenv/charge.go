@@ -3,6 +3,7 @@ package celenv
 import (
 	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/common/operators"
@@ -17,7 +18,7 @@ import (
 // charges with the time of the calls, for every function.
 
 // charge returns what a call takes at most, in parts of expressions. l and r are the first two arguments; r is nil if there is only one.
-type charge func(e *Evaluation, l, r ref.Val, more []ref.Val) int
+type charge func(s *sizes, l, r ref.Val, more []ref.Val) int
 
 // The bytes of text, and the values, that a function processes in the time in which one part of an expression is evaluated.
 const (
@@ -48,18 +49,21 @@ var charges = map[string]charge{
 	"matches": free, "find": free, "findAll": free, "regex.extract": free, "regex.extractAll": free, "regex.replace": free, // see searching
 }
 
-func free(*Evaluation, ref.Val, ref.Val, []ref.Val) int { return 0 }
+// bytesPerPart is the number of bytes that a function processes in the time in which one part of an expression is evaluated.
+const bytesPerPart = 64
 
-func copied(_ *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func free(*sizes, ref.Val, ref.Val, []ref.Val) int { return 0 }
+
+func copied(_ *sizes, l, r ref.Val, _ []ref.Val) int {
 	return (length(l) + length(r)) / copiedPerPart
 }
 
-func scanned(_ *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func scanned(_ *sizes, l, r ref.Val, _ []ref.Val) int {
 	return (length(l) + length(r)) / scannedPerPart
 }
 
 // parsed is the charge of functions that parse a text, and of all others.
-func parsed(e *Evaluation, l, r ref.Val, more []ref.Val) int {
+func parsed(s *sizes, l, r ref.Val, more []ref.Val) int {
 	n := sizeInBytes(l) + sizeInBytes(r)
 	for _, v := range more {
 		n += sizeInBytes(v)
@@ -88,26 +92,26 @@ func sizeInBytes(v ref.Val) int {
 	return 0
 }
 
-func eachValue(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
-	n := values(e, l)
+func eachValue(s *sizes, l, r ref.Val, _ []ref.Val) int {
+	n := values(s, l)
 	if r != nil {
-		n += values(e, r)
+		n += values(s, r)
 	}
 	return n
 }
 
 // values returns the number of values in v; 0 for a single one.
-func values(e *Evaluation, v ref.Val) int {
+func values(s *sizes, v ref.Val) int {
 	switch v.(type) {
 	case types.Int, types.Double, types.Uint, types.Bool, types.Null:
 		return 0
 	case traits.MutableLister: // a list under construction
 		return 0
 	}
-	return valuesIn(v, e) - 1
+	return s.of(v) - 1
 }
 
-func added(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func added(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	if _, isList := l.(traits.Lister); isList {
 		if _, building := l.(traits.MutableLister); building {
 			return 0 // the loop is charged
@@ -118,57 +122,57 @@ func added(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
 }
 
 // searchesList is the charge of the operator in: the element is compared with each one of the list.
-func searchesList(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func searchesList(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	if _, isList := r.(traits.Lister); isList {
-		return compared(e, l, r)
+		return compared(s, l, r)
 	}
 	return 0
 }
 
 // includes is the charge of the function of that name: a value is compared with each element of a list, or with a value that is no list.
-func includes(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func includes(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	if _, isList := l.(traits.Lister); isList {
-		return compared(e, r, l)
+		return compared(s, r, l)
 	}
-	return min(values(e, l), values(e, r)) + min(length(l), length(r))/copiedPerPart
+	return min(values(s, l), values(s, r)) + min(length(l), length(r))/copiedPerPart
 }
 
 // compared is the charge for comparing a value with each element of a list. A comparison ends with the smaller value.
-func compared(e *Evaluation, v, list ref.Val) int {
-	return size(list) + min(size(list)*values(e, v), values(e, list))
+func compared(s *sizes, v, list ref.Val) int {
+	return size(list) + min(size(list)*values(s, v), values(s, list))
 }
 
 // crosses is the charge for comparing each element of one list with each of another one, or of the same.
-func crosses(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func crosses(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	if r == nil {
 		r = l
 	}
-	return min(product(size(l), 1+values(e, r)), product(size(r), 1+values(e, l)))
+	return min(product(size(l), 1+values(s, r)), product(size(r), 1+values(s, l)))
 }
 
-func indexes(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func indexes(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	if _, isList := l.(traits.Lister); isList {
-		return compared(e, r, l)
+		return compared(s, r, l)
 	}
 	return (length(l)+length(r))/parsedPerPart + product(length(l), length(r))/scannedPerPart
 }
 
-func sorts(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func sorts(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	n := size(l)
-	return (1 + bits.Len(uint(n))) * (values(e, l) + n) / listedPerPart
+	return (1 + bits.Len(uint(n))) * (values(s, l) + n) / listedPerPart
 }
 
-func ranges(_ *Evaluation, l, _ ref.Val, _ []ref.Val) int {
+func ranges(_ *sizes, l, _ ref.Val, _ []ref.Val) int {
 	n, _ := l.(types.Int)
 	return int(min(max(n, 0), maxValues))
 }
 
-func runes(_ *Evaluation, l, _ ref.Val, _ []ref.Val) int { return length(l) / parsedPerPart }
+func runes(_ *sizes, l, _ ref.Val, _ []ref.Val) int { return length(l) / parsedPerPart }
 
 // zoneParts is the cost of reading a time zone, which is a file.
 const zoneParts = 500
 
-func inZone(_ *Evaluation, _, r ref.Val, _ []ref.Val) int {
+func inZone(_ *sizes, _, r ref.Val, _ []ref.Val) int {
 	if r != nil {
 		return zoneParts
 	}
@@ -178,21 +182,24 @@ func inZone(_ *Evaluation, _, r ref.Val, _ []ref.Val) int {
 // quantityParts is the cost of calculating with quantities of the maximum length.
 const quantityParts = 50
 
-func quantities(e *Evaluation, l, r ref.Val, more []ref.Val) int {
+func quantities(s *sizes, l, r ref.Val, more []ref.Val) int {
 	if _, ok := l.(apiservercel.Quantity); ok {
 		return quantityParts
 	}
-	return parsed(e, l, r, more)
+	return parsed(s, l, r, more)
 }
 
-func asks(*Evaluation, ref.Val, ref.Val, []ref.Val) int { return costOfAsking }
+// QueryParts is the cost of a query to the World, in parts of expressions.
+const QueryParts = 1000
+
+func asks(*sizes, ref.Val, ref.Val, []ref.Val) int { return QueryParts }
 
 // validates is the charge of the formats, which are regular expressions.
-func validates(_ *Evaluation, _, r ref.Val, _ []ref.Val) int { return 4 * length(r) }
+func validates(_ *sizes, _, r ref.Val, _ []ref.Val) int { return 4 * length(r) }
 
-func joins(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func joins(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	n := size(l)
-	made := values(e, l) * bytesPerValue // the count is rounded up
+	made := values(s, l) * bytesPerValue // the count is rounded up
 	if r != nil {
 		made += product(n, length(r))
 	}
@@ -202,12 +209,12 @@ func joins(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
 // verbParts is the cost of formatting one value; numbers are formatted by their language.
 const verbParts = 150
 
-func formats(e *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func formats(s *sizes, l, r ref.Val, _ []ref.Val) int {
 	format, _ := l.(types.String)
-	return len(format)/parsedPerPart + strings.Count(string(format), "%")*verbParts + 6*values(e, r) + digits(string(format))/parsedPerPart
+	return len(format)/parsedPerPart + strings.Count(string(format), "%")*verbParts + 6*values(s, r) + digits(string(format))/parsedPerPart
 }
 
-func replaces(_ *Evaluation, l, r ref.Val, more []ref.Val) int {
+func replaces(_ *sizes, l, r ref.Val, more []ref.Val) int {
 	n := length(l) / parsedPerPart
 	if len(more) > 0 {
 		times := length(l)/max(length(r), 1) + 1
@@ -216,14 +223,14 @@ func replaces(_ *Evaluation, l, r ref.Val, more []ref.Val) int {
 	return n
 }
 
-func splits(_ *Evaluation, l, r ref.Val, _ []ref.Val) int {
+func splits(_ *sizes, l, r ref.Val, _ []ref.Val) int {
 	return length(l)/parsedPerPart + length(l)/max(length(r), 1)
 }
 
-func versions(e *Evaluation, l, r ref.Val, more []ref.Val) int { return 10 + length(l)/2 }
+func versions(s *sizes, l, r ref.Val, more []ref.Val) int { return 10 + length(l)/2 }
 
 // inserts is the charge of the loops that make maps.
-func inserts(_ *Evaluation, _, r ref.Val, _ []ref.Val) int {
+func inserts(_ *sizes, _, r ref.Val, _ []ref.Val) int {
 	if m, ok := r.(traits.Mapper); ok {
 		n, _ := m.Size().(types.Int)
 		return 10 * int(n)
@@ -237,4 +244,21 @@ func product(a, b int) int {
 		return math.MaxInt32
 	}
 	return a * b
+}
+
+// digits returns the sum of the precisions in a format, such as %.3f.
+func digits(format string) (sum int) {
+	for at := strings.Index(format, "%."); at >= 0 && sum <= maxText; at = strings.Index(format, "%.") {
+		format = format[at+2:]
+		n := 0
+		for n < len(format) && format[n] >= '0' && format[n] <= '9' {
+			n++
+		}
+		if precision, err := strconv.Atoi(format[:n]); err == nil {
+			sum += precision
+		} else if n > 0 {
+			return maxText + 1 // a precision that is too large to parse
+		}
+	}
+	return sum
 }

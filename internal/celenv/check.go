@@ -40,7 +40,7 @@ var (
 	})
 	envoyAddress = messageOf("envoy.config.core.v3.Address", map[string]*shape{
 		"socket_address": messageOf("envoy.config.core.v3.SocketAddress", map[string]*shape{
-			"protocol": {kind: shapeInt, enum: map[string]int64{"TCP": 0, "UDP": 1}}, "address": aText, "port_value": aUint, "named_port": aText,
+			"protocol": enumShape(map[string]int64{"TCP": 0, "UDP": 1}), "address": aText, "port_value": aUint, "named_port": aText,
 			"resolver_name": aText, "ipv4_compat": aBool, "network_namespace_filepath": aText,
 		}),
 		"pipe": messageOf("envoy.config.core.v3.Pipe", map[string]*shape{"path": aText, "mode": aUint}),

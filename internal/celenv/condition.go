@@ -29,7 +29,7 @@ func CheckCondition(major, minor uint, expression string) (err error) {
 	made, _ := conditionEnvs.LoadOrStore([2]uint{major, minor}, sync.OnceValues(func() (*cel.Env, error) {
 		return conditionEnv(environment.MustBaseEnvSet(version.MajorMinor(major, minor)).NewExpressionsEnv())
 	}))
-	env, err := made.(func() (*cel.Env, error))()
+	of, err := made.(func() (*cel.Env, error))()
 	if err != nil {
 		return err
 	}
@@ -37,15 +37,11 @@ func CheckCondition(major, minor uint, expression string) (err error) {
 	if err := (*compilecost.Allowance)(nil).CEL(expression); err != nil {
 		return err
 	}
-	parsed, err := parse(env, expression, nil)
+	checked, err := typed(of, expression, nil)
 	if err != nil {
 		return err
 	}
-	checked, issues := check(env, parsed)
-	if issues != nil && issues.Err() != nil {
-		return compileError(issues)
-	}
-	return hasType(checked.OutputType(), []Result{Bool}, serverWords)
+	return hasType(Native, checked.OutputType(), Bool)
 }
 
 // conditionEnv declares the variables of match conditions.

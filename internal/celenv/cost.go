@@ -63,16 +63,6 @@ func (c cost) of(l, r ref.Val) int64 {
 
 func tenth(v ref.Val) int64 { return 1 + int64(length(v))/10 }
 
-func length(v ref.Val) int {
-	switch x := v.(type) {
-	case types.String:
-		return len(x)
-	case types.Bytes:
-		return len(x)
-	}
-	return 1
-}
-
 var estimator = &library.CostEstimator{}
 
 // libraryCost returns the library's price of a completed call; one unit for a function without one.

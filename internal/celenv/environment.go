@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/cel"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
 // Names of variables that the API server's admission policies do not have.
@@ -128,6 +130,16 @@ func exceptionsType() *apiservercel.DeclType {
 	})
 }
 
+// withObject returns the environment in which object and oldObject have the given type.
+func withObject(d Declarations, object *apiservercel.DeclType) (*cel.Env, error) {
+	return extend(d.base(), d, object.CelType(), []*apiservercel.DeclType{object})
+}
+
+// withVariables extends an environment by the variable `variables`. Fields that are added to its type later are known as well.
+func withVariables(from *cel.Env, t *apiservercel.DeclType) (*cel.Env, error) {
+	return withTypes(from, []*apiservercel.DeclType{t}, cel.Variable(varVariables, t.CelType()))
+}
+
 // withTypes extends an environment by types and options.
 func withTypes(from *cel.Env, types []*apiservercel.DeclType, options ...cel.EnvOption) (*cel.Env, error) {
 	provider := apiservercel.NewDeclTypeProvider(types...)
@@ -137,4 +149,19 @@ func withTypes(from *cel.Env, types []*apiservercel.DeclType, options ...cel.Env
 		return nil, fmt.Errorf("declare types: %w", err)
 	}
 	return extended(from, append(options, more...)...)
+}
+
+// looseEnvs holds the environments of Declarations.loose, built on first use.
+var looseEnvs sync.Map // Declarations → func() (*cel.Env, error)
+
+// loose returns the environment of a version, in which variables of the policy may have any type.
+func (d Declarations) loose(server kubeversion.Minor) (*cel.Env, error) {
+	d.Server = environmentOf(server)
+	made, known := looseEnvs.Load(d)
+	if !known {
+		made, _ = looseEnvs.LoadOrStore(d, sync.OnceValues(func() (*cel.Env, error) {
+			return extended(d.env(), cel.Variable(varVariables, cel.DynType))
+		}))
+	}
+	return made.(func() (*cel.Env, error))()
 }

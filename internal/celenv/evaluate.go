@@ -10,24 +10,10 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/lazy"
 
-	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/trace"
 	"ephor.invalid/ephor/internal/world"
 )
-
-// Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions. A
-// single expression may cost at most a tenth of Budget. Loops have a separate limit, see MaxParts.
-const (
-	Budget          int64 = celconfig.RuntimeCELCostBudget / budget.Share
-	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions / budget.Share
-)
-
-// ErrBudget is wrapped by the error of an evaluation that exceeded its budget.
-var ErrBudget = apiservercel.ErrOutOfBudget
 
 // Input holds the values that expressions read. They are decoded JSON and must not be changed.
 type Input struct {
@@ -43,9 +29,9 @@ type Input struct {
 	Images    map[string]any
 	Reference string
 	// Attestors and Attestations are those of the policy, for the variables attestors and attestations; each name maps to itself.
-	// Verifier answers queries about them; nil if nothing can be verified.
+	// Verifier returns what answers queries about them, for one evaluation; nil if nothing can be verified.
 	Attestors, Attestations map[string]any
-	Verifier                Verifier
+	Verifier                func(TextOf) Verifier
 	// World is the World that libraries query, restricted to the policy's Reach; nil if they may not query anything. Namespaced is the namespace
 	// of the policy; empty for a cluster-wide policy. Registry describes how to log in to registries.
 	World      *world.World
@@ -75,41 +61,27 @@ type Trigger struct{ Object, OldObject any }
 // Exceptions are the images and values allowed by exceptions that partly relax a policy.
 type Exceptions struct{ AllowedImages, AllowedValues []string }
 
-// Variables are the named expressions of a rule.
-type Variables struct {
-	declared Declarations
-	mapType  *apiservercel.DeclType
-	list     []variable
-	index    map[string]int
-}
-
-type variable struct {
-	name       string
-	expression *Expression
-	err        error
-}
-
 // Evaluate starts an evaluation. It computes variables at most once, on first use. Only one goroutine may use it.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
 	e := in.Memo.evaluation()
-	e.meter, e.in, e.variables = newMeter(ctx, budget), in, v
+	e.in, e.variables = in, v
+	e.Scope = Scope{meter: newMeter(ctx, budget), World: in.World, Namespaced: v.declared.Namespaced, Registry: &in.Registry, Generate: in.Generate}
+	if v.declared.Namespaced {
+		e.Namespace = in.Namespaced
+	}
 	if in.Verifier != nil {
-		e.text = e.textOf
+		e.Verifier = in.Verifier(e.textOf)
 	}
 	return e
 }
 
 // Evaluation is one evaluation of the expressions of a rule.
 type Evaluation struct {
-	meter
+	Scope
 	in        *Input
 	variables *Variables
-	counted   map[inputPart]int  // the number of values in large parts of the object
+	sizes     sizes
 	arguments map[node][]ref.Val // the field values of structs under construction
-	structs   map[ref.Val]int    // the number of values in structs
-
-	written bool   // libraryCall.written of the current call
-	text    TextOf // for the Verifier
 
 	values []ref.Val // the values of the variables computed so far
 	scopes *element  // unused scopes of loops, for reuse
@@ -123,12 +95,13 @@ type Evaluation struct {
 func (e *Evaluation) Rebind(object any) {
 	in := *e.in
 	in.Object = object
-	e.in, e.counted = &in, nil // counted objects may have been freed, and their memory reused
+	e.in = &in
+	e.sizes.reset()
 }
 
 // Bool evaluates an expression of type Bool.
 func (e *Evaluation) Bool(x *Expression) (bool, error) {
-	v, err := e.value(x)
+	v, err := e.Value(x)
 	if err != nil {
 		return false, err
 	}
@@ -137,7 +110,7 @@ func (e *Evaluation) Bool(x *Expression) (bool, error) {
 
 // Text evaluates an expression of type String or Null. ok is false if the value is not a text.
 func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
-	v, err := e.value(x)
+	v, err := e.Value(x)
 	if err != nil {
 		return "", false, err
 	}
@@ -145,58 +118,33 @@ func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
 	return text, ok, nil
 }
 
-var errOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", quiet{ErrBudget})
-
-// errCallLimit is the error of a single expression that costs too much, with the library's text.
-var errCallLimit = fmt.Errorf("operation cancelled: actual cost limit exceeded%w", quiet{ErrBudget})
-
-// quiet wraps an error without adding its text.
-type quiet struct{ error }
-
-func (quiet) Error() string   { return "" }
-func (q quiet) Unwrap() error { return q.error }
-
-func (e *Evaluation) value(x *Expression) (ref.Val, error) {
-	e.failure = nil
+// Value evaluates an expression of any type. The number of values in lists and maps of the result is limited by the guards.
+func (e *Evaluation) Value(x *Expression) (ref.Val, error) {
+	e.clear()
 	v, err := e.run(x)
+	outOfUnits := errOutOfBudget
+	if e.variables.declared.Kind != Native {
+		outOfUnits = errCallLimit
+	}
+	if reason := e.reason(outOfUnits); reason != nil {
+		return nil, reason
+	}
 	switch {
-	case e.over:
-		return nil, e.ctx.Err()
-	case e.failure != nil:
-		return nil, e.failure
-	case e.remaining < 0 && e.variables.declared.Kind != Native:
-		return nil, errCallLimit
-	case e.remaining < 0:
-		return nil, errOutOfBudget
 	case err == nil:
 		return v, nil
-	case e.ctx.Err() != nil:
-		return nil, e.ctx.Err()
+	case e.Context().Err() != nil:
+		return nil, e.Context().Err()
 	}
 	return nil, &EvaluationError{x.text, err}
 }
-
-// EvaluationError means that an expression has no value because a key is missing or types do not match. Failed lookups,
-// exceeded budgets and cancelled evaluations are other errors.
-type EvaluationError struct {
-	Expression string
-	Err        error
-}
-
-func (e *EvaluationError) Error() string {
-	return fmt.Sprintf("expression '%v' resulted in error: %v", e.Expression, e.Err)
-}
-
-// Unwrap returns the library's error.
-func (e *EvaluationError) Unwrap() error { return e.Err }
 
 // expressionParts is the cost of beginning to evaluate an expression.
 const expressionParts = 15
 
 // run evaluates an expression. Its cost counts towards the limit of the expression and that of the rule.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {
-	if e.failure != nil {
-		return nil, e.failure
+	if e.failed() != nil {
+		return nil, e.failed()
 	}
 	if e.ended() {
 		return nil, errOutOfBudget
@@ -236,6 +184,9 @@ func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
 	}
 	return v, nil
 }
+
+// TextOf evaluates an expression of the same rule. Its value must be a text.
+type TextOf func(*Expression) (string, error)
 
 // textOf implements TextOf.
 func (e *Evaluation) textOf(x *Expression) (string, error) {
@@ -319,16 +270,6 @@ func anyList(in []string) []any {
 // Parent implements the library's Activation.
 func (e *Evaluation) Parent() interpreter.Activation { return nil }
 
-// nowhere is a World without any data.
-var nowhere world.World
-
-func (e *Evaluation) world() *world.World {
-	if e.in.World == nil {
-		return &nowhere
-	}
-	return e.in.World
-}
-
 // rights returns the requester's rights, or nil if they are unknown.
 func (e *Evaluation) rights() *Authorizer {
 	if e.authorizer == nil && e.in.Source != nil {
@@ -350,7 +291,7 @@ func (e *Evaluation) resolve(to *any, have *bool, load func(Source) (any, error)
 }
 
 func (e *Evaluation) fail(err error) (any, bool) {
-	e.failure = err
+	e.meter.fail(err)
 	return types.WrapErr(err), true
 }
 
@@ -393,16 +334,4 @@ func (e *Evaluation) compute(x *variable) ref.Val {
 		e.remember(x.expression, v, before)
 	}
 	return v
-}
-
-// lazy returns the value of `variables` as a whole.
-func (v *Variables) lazy(e *Evaluation) any {
-	if v.mapType == nil {
-		return types.NullValue
-	}
-	m := lazy.NewMapValue(v.mapType)
-	for i := range v.list {
-		m.Append(v.list[i].name, func(*lazy.MapValue) ref.Val { return e.variable(i) })
-	}
-	return m
 }

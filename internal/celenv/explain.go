@@ -10,7 +10,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"github.com/google/cel-go/parser"
-	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"ephor.invalid/ephor/internal/trace"
 )
@@ -40,25 +39,21 @@ func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
 
 // recording compiles an expression so that the values of its parts are kept.
 func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable, *recorder, error) {
-	env, err := extended(v.declared.env(), cel.EnableMacroCallTracking())
+	tracking, err := extended(v.declared.env(), cel.EnableMacroCallTracking())
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if v.mapType != nil {
-		if env, err = withTypes(env, []*apiservercel.DeclType{v.mapType}, cel.Variable(varVariables, v.mapType.CelType())); err != nil {
+		if tracking, err = withVariables(tracking, v.mapType); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	parsed, err := parse(env, text, nil)
+	checked, err := typed(tracking, text, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	checked, issues := check(env, parsed)
-	if issues != nil && issues.Err() != nil {
-		return nil, nil, nil, issues.Err()
-	}
 	values := &recorder{last: map[int64]ref.Val{}, loops: loopsOf(checked.NativeRep())}
-	plan, err := v.declared.planner().plan(env, checked.NativeRep(), v.index, values.around)
+	plan, err := plannerOf(v.declared).plan(tracking, checked.NativeRep(), v.index, values)
 	return checked, plan, values, err
 }
 
@@ -81,22 +76,15 @@ func loopsOf(checked *ast.AST) map[int64][]int64 {
 	return out
 }
 
-// around makes the nodes of a plan keep their values. Decorators receive an attribute again for each of its members, and
-// expect it in the form that they returned.
-func (r *recorder) around(checks interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
-	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-		i, err := checks(unrecorded(i))
-		if err != nil {
-			return nil, err
-		}
-		switch n := i.(type) {
-		case interpreter.InterpretableConst, interpreter.InterpretableConstructor:
-			return i, nil
-		case interpreter.InterpretableAttribute:
-			return &recordedAttribute{n, r}, nil
-		}
-		return &recorded{i, r}, nil
+// recorded is a decorator that makes a node keep its values. A path keeps its form, because the planner adds members to it.
+func (r *recorder) recorded(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+	switch n := i.(type) {
+	case interpreter.InterpretableConst, interpreter.InterpretableConstructor:
+		return i, nil
+	case interpreter.InterpretableAttribute:
+		return &recordedAttribute{n, r}, nil
 	}
+	return &recorded{i, r}, nil
 }
 
 // unrecorded returns a node without its wrapper that keeps the values.

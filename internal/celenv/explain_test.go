@@ -64,11 +64,11 @@ string(object.kind) = Pod
 		if err != nil {
 			t.Fatal(expression, err)
 		}
-		plain, failed := c.Variables().Evaluate(t.Context(), &Input{Object: object}, Budget).value(x)
+		plain, failed := c.Variables().Evaluate(t.Context(), &Input{Object: object}, Budget).Value(x)
 		log := &trace.Log{}
 		log.Begin("p", "r")
 		e := c.Variables().Evaluate(t.Context(), &Input{Object: object, Trace: log}, Budget)
-		v, err := e.value(x)
+		v, err := e.Value(x)
 		if fmt.Sprint(v, err) != fmt.Sprint(plain, failed) {
 			t.Errorf("%s: %v, %v with notes, and %v, %v without", expression, v, err, plain, failed)
 		}

@@ -23,7 +23,7 @@ type Function struct {
 	Example   string // an expression that uses the first name
 	Result    string // its value as JSON, in the World of the tests
 	// call computes the value. Its arguments match one of the overloads and are not errors.
-	call func(e *Evaluation, args []ref.Val) ref.Val
+	call func(e *Scope, args []ref.Val) ref.Val
 	// cost returns the additional cost of the call, in parts of expressions (see MaxParts); nil means one part for each 64 bytes of text.
 	cost func(args []ref.Val) int
 }
@@ -93,6 +93,22 @@ func unused(args int) cel.OverloadOpt {
 	return cel.FunctionBinding(func(...ref.Val) ref.Val { return value })
 }
 
+// invoke charges for a call and computes its value. name is the spelling that the policy uses. The arguments are not errors.
+func (f *Function) invoke(e *Scope, name string, args []ref.Val) ref.Val {
+	if !f.fits(args) {
+		return noOverload(name, args)
+	}
+	if f.cost != nil {
+		e.take(f.cost(args))
+	} else {
+		e.take(costOfText(args))
+	}
+	if e.ended() {
+		return types.WrapErr(errOutOfBudget)
+	}
+	return f.call(e, args)
+}
+
 // fits reports whether the arguments match an existing overload.
 func (f *Function) fits(args []ref.Val) bool {
 	for _, o := range f.Overloads {
@@ -143,4 +159,21 @@ func nullIn(args []ref.Val) string {
 		}
 	}
 	return ""
+}
+
+// overloadPrefix is the prefix of the names of our Functions' overloads.
+const overloadPrefix = "policies_"
+
+// costOfText returns the cost of a call: one part for the call itself, and one for each 64 bytes of its arguments.
+func costOfText(args []ref.Val) int {
+	n := 0
+	for _, a := range args {
+		switch x := a.(type) {
+		case types.String:
+			n += len(x)
+		case types.Bytes:
+			n += len(x)
+		}
+	}
+	return 1 + n/bytesPerPart
 }

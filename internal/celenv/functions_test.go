@@ -88,7 +88,7 @@ func (testKinds) Resource(_ context.Context, k world.Kind) (string, error) {
 // testVerifier knows one image, which the team signed.
 type testVerifier struct{}
 
-func (testVerifier) Signed(_ context.Context, image string, attestors []string, _ TextOf) (n int, err error) {
+func (testVerifier) Signed(_ context.Context, image string, attestors []string) (n int, err error) {
 	if image != "ghcr.io/team/app:1" {
 		return 0, errors.New("connection refused")
 	}
@@ -100,11 +100,11 @@ func (testVerifier) Signed(_ context.Context, image string, attestors []string, 
 	return n, nil
 }
 
-func (v testVerifier) Attested(ctx context.Context, image, attestation string, attestors []string, text TextOf) (int, error) {
+func (v testVerifier) Attested(ctx context.Context, image, attestation string, attestors []string) (int, error) {
 	if attestation != "sbom" {
 		return 0, &MistakeError{"attestation not found in policy: " + attestation}
 	}
-	return v.Signed(ctx, image, attestors, text)
+	return v.Signed(ctx, image, attestors)
 }
 
 func (testVerifier) Payload(context.Context, string, string) (any, error) {
@@ -142,7 +142,7 @@ func evaluated(t testing.TB, d Declarations, expression string, budget int64) st
 	in := &Input{
 		Object: map[string]any{"data": map[string]any{"tls.crt": certificateText(t)}, "n": int64(7), "f": 1.5, "s": "text", "list": []any{"a"}, "url": "https://service.example/x"},
 		World:  new(testWorld()), Namespaced: map[bool]string{true: "default"}[d.Namespaced],
-		Attestors: map[string]any{"team": "team", "stranger": "stranger"}, Attestations: map[string]any{"sbom": "sbom"}, Verifier: testVerifier{},
+		Attestors: map[string]any{"team": "team", "stranger": "stranger"}, Attestations: map[string]any{"sbom": "sbom"}, Verifier: func(TextOf) Verifier { return testVerifier{} },
 		Generate: func(namespace string, objects []map[string]any) error {
 			if namespace == "forbidden" {
 				return errors.New("permission denied: " + namespace)
@@ -150,7 +150,7 @@ func evaluated(t testing.TB, d Declarations, expression string, budget int64) st
 			return nil
 		},
 	}
-	if requestOf(d.Kind) != nil {
+	if d.Kind == HTTPChecks || d.Kind == EnvoyChecks {
 		request, err := CheckRequest(d.Kind, testRequests[d.Kind])
 		if err != nil {
 			t.Fatal(err)

@@ -4,44 +4,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
-	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/mutation"
-	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
-
-// The library charges for a call after it was made. Therefore functions whose result or work is much larger than their
-// arguments are checked before the call.
-const (
-	// maxText is the maximum length of a text that a function may create, in bytes.
-	maxText = 4 << 20
-	// maxSteps is the maximum number of comparisons, or of steps of a regular expression, in one call.
-	maxSteps = 20_000_000
-	// costPerValue is the cost of comparing one value of a large list or map.
-	costPerValue = 10
-)
-
-// price reports whether a call would create or do too much. It is called with the evaluated arguments.
-type price func(args []ref.Val, vars interpreter.Activation) (tooMuch bool)
-
-// crossed reports whether comparing each part of one argument with each part of the other takes too many steps.
-func crossed(args []ref.Val, _ interpreter.Activation) bool {
-	return len(args) > 1 && size(args[0])*size(args[1]) > maxSteps
-}
-
-// size returns the length of a text or list, and 1 for other values.
-func size(v ref.Val) int {
-	switch x := v.(type) {
-	case types.String:
-		return len(x)
-	case traits.Lister:
-		if n, ok := x.Size().(types.Int); ok {
-			return int(n)
-		}
-	}
-	return 1
-}
 
 // node identifies a part of an expression. The library numbers the parts of each expression from 1, and an argument may be a
 // variable, which is a separate expression.
@@ -73,17 +37,12 @@ func fields(checked *ast.AST) map[int64]fieldOf {
 	return out
 }
 
-// checks returns a decorator that limits the values that expressions create, checks the price of calls, and counts the iterations of loops.
-func (in *planning) checks(loops map[int64]int) interpreter.InterpretableDecorator {
+// remembering returns a decorator that keeps the fields of structs under construction.
+func (in *planning) remembering() interpreter.InterpretableDecorator {
 	of := fields(in.checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-		id := i.ID()
-		i = in.node(i)
-		if f, ok := of[id]; ok {
-			i = &remembered{i, f}
-		}
-		if parts, ok := loops[id]; ok {
-			i = &loopStep{i, parts}
+		if f, ok := of[i.ID()]; ok {
+			return &remembered{i, f}, nil
 		}
 		return i, nil
 	}
@@ -113,43 +72,17 @@ func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// payComparison charges for comparing a value, by the number of its values. It returns an error value if the budget is used up.
+// payComparison charges for comparing a value. It returns an error value if the budget is used up.
 func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
-	w, parts := 0, 0
-	switch x := v.(type) {
+	switch v.(type) {
 	case types.Bool, types.Int, types.Double, types.Uint, types.Null, types.String, types.Timestamp, types.Duration:
 		return nil
-	case jsonList:
-		w = valuesInJSON([]any(x))
-	case jsonMap:
-		w = valuesInJSON(map[string]any(x))
-	case traits.Lister, traits.Mapper, *types.Optional, *dynamic.ObjectVal, *mutation.JSONPatchVal:
-		w = valuesIn(v, vars)
-	case types.Bytes:
-		parts = len(x) / copiedPerPart
-	case apiservercel.Quantity:
-		parts = quantityParts
-	default:
-		parts = sizeInBytes(v) / parsedPerPart
 	}
 	e := evaluationOf(vars)
 	if e == nil {
 		return nil
 	}
-	if w > smallValues {
-		e.spend(costPerValue * int64(w))
-	}
-	if e.take(w + parts); e.ended() {
-		return types.WrapErr(errOutOfBudget)
-	}
-	return nil
-}
-
-// valuesInJSON counts the values in decoded JSON, up to the maximum that a value may hold.
-func valuesInJSON(v any) int {
-	left := maxValues
-	count(v, &left)
-	return maxValues - left
+	return e.payComparison(&e.sizes, v)
 }
 
 // evaluationOf returns the evaluation, which may be hidden by frames and by the scopes of comprehensions.

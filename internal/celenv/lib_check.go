@@ -27,7 +27,7 @@ var libCheck = &Library{
 				{Args: []*cel.Type{envoyAllowed}, Result: envoyResponse}, {Args: []*cel.Type{envoyDenied}, Result: envoyResponse},
 			},
 			Doc: "Builds the response.", Example: "http.Allowed().Response()", Result: `{"allowed":true}`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				out := *args[0].(*reply)
 				if out.kind = envoyResponse; args[0].Type() == httpAllowed || args[0].Type() == httpDenied {
 					out.kind = httpResponse
@@ -53,14 +53,14 @@ var libCheckHTTP = &Library{
 		{
 			Names: []string{"http.Allowed"}, Overloads: []Overload{{Result: httpAllowed}},
 			Doc: "Allows the request.", Example: "http.Allowed().Response()", Result: `{"allowed":true}`,
-			call: func(*Evaluation, []ref.Val) ref.Val {
+			call: func(*Scope, []ref.Val) ref.Val {
 				return &reply{kind: httpAllowed, Response: Response{Allowed: true}}
 			},
 		},
 		{
 			Names: []string{"http.Denied"}, Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: httpDenied}},
 			Doc: "Denies the request, with a reason.", Example: "http.Denied('no').Response()", Result: `{"allowed":false,"reason":"no"}`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				return &reply{kind: httpDenied, Response: Response{Reason: text(args[0])}}
 			},
 		},
@@ -71,12 +71,12 @@ var libCheckHTTP = &Library{
 
 func partOfHTTP(name, field, doc, result string, same func(a, b string) bool) Function {
 	return Function{
-		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{httpAttributes.message.kind, cel.StringType}, Result: textsType}},
+		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{httpAttributes.Type(), cel.StringType}, Result: textsType}},
 		Doc: doc, Example: "object.attributes." + name + "('accept')", Result: result,
 		cost: func(args []ref.Val) int {
 			return 1 + int(args[0].(message).Get(types.String(field)).(traits.Sizer).Size().(types.Int))
 		},
-		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+		call: func(_ *Scope, args []ref.Val) ref.Val {
 			all := args[0].(message).Get(types.String(field)).(traits.Mapper)
 			var names []string
 			for it := all.Iterator(); it.HasNext() == types.True; {
@@ -105,14 +105,14 @@ var libCheckEnvoy = &Library{
 		{
 			Names: []string{"envoy.Allowed"}, Overloads: []Overload{{Result: envoyAllowed}},
 			Doc: "Allows the request.", Example: "envoy.Allowed().Response()", Result: `{"allowed":true}`,
-			call: func(*Evaluation, []ref.Val) ref.Val {
+			call: func(*Scope, []ref.Val) ref.Val {
 				return &reply{kind: envoyAllowed, Response: Response{Allowed: true}}
 			},
 		},
 		{
 			Names: []string{"envoy.Denied"}, Overloads: []Overload{{Args: []*cel.Type{cel.IntType}, Result: envoyDenied}},
 			Doc: "Denies the request with an HTTP status.", Example: "envoy.Denied(403).Response()", Result: `{"allowed":false,"status":403}`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				code := int64(args[0].(types.Int))
 				if code < 200 || code > 599 {
 					return failed("envoy.Denied: %d is not an HTTP status", code)
@@ -123,14 +123,14 @@ var libCheckEnvoy = &Library{
 		{
 			Names: []string{"envoy.Header"}, Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: envoyHeader}},
 			Doc: "A header, for WithHeader and WithResponseHeader.", Example: "envoy.Header('x', 'y')", Result: `{"key":"x","value":"y"}`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				return &reply{kind: envoyHeader, more: map[string]any{"key": text(args[0]), "value": text(args[1])}}
 			},
 		},
 		{
 			Names: []string{"KeepEmptyValue"}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyHeader}, Result: envoyHeader}},
 			Doc: "Sends the header even if its value is empty.", Example: "envoy.Header('x', '').KeepEmptyValue()", Result: `{"keepEmptyValue":true,"key":"x","value":""}`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				return args[0].(*reply).with("keepEmptyValue", func(any) any { return true })
 			},
 		},
@@ -142,7 +142,7 @@ var libCheckEnvoy = &Library{
 			Names: []string{"WithQueryParam"}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType, cel.StringType}, Result: envoyAllowed}},
 			Doc: "Sets a query parameter of the allowed request.", Example: "envoy.Allowed().WithQueryParam('x', 'y').Response()",
 			Result: `{"allowed":true,"queryParametersToSet":[{"key":"x","value":"y"}]}`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				return args[0].(*reply).appended("queryParametersToSet", map[string]any{"key": text(args[1]), "value": text(args[2])})
 			},
 		},
@@ -160,7 +160,7 @@ var libCheckEnvoy = &Library{
 			Names: []string{"WithMetadata"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.MapType(cel.StringType, cel.DynType)}, Result: envoyResponse}},
 			Doc: "Sets the dynamic metadata for subsequent Envoy filters.", Example: "envoy.Allowed().Response().WithMetadata({'x': 1})",
 			Result: `{"allowed":true,"dynamicMetadata":{"x":1}}`, cost: func(args []ref.Val) int { return costOfReply(args) + costOfValue(args[1:]) },
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				v, err := decoded(args[1], maxNestingOfValues)
 				if err != nil {
 					return types.WrapErr(err)
@@ -172,8 +172,8 @@ var libCheckEnvoy = &Library{
 }
 
 // setting returns a function that sets a field to its second argument, a text.
-func setting(field string) func(*Evaluation, []ref.Val) ref.Val {
-	return func(_ *Evaluation, args []ref.Val) ref.Val {
+func setting(field string) func(*Scope, []ref.Val) ref.Val {
+	return func(_ *Scope, args []ref.Val) ref.Val {
 		return args[0].(*reply).with(field, func(any) any { return text(args[1]) })
 	}
 }
@@ -183,7 +183,7 @@ func adding(name, field, doc string) Function {
 	return Function{
 		Names: []string{name}, Member: true, cost: costOfReply, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType}, Result: envoyAllowed}},
 		Doc: doc, Example: "envoy.Allowed()." + name + "('x').Response()", Result: `{"allowed":true,"` + field + `":["x"]}`,
-		call: func(_ *Evaluation, args []ref.Val) ref.Val { return args[0].(*reply).appended(field, text(args[1])) },
+		call: func(_ *Scope, args []ref.Val) ref.Val { return args[0].(*reply).appended(field, text(args[1])) },
 	}
 }
 
@@ -192,7 +192,7 @@ func withHeader(name, field, doc string, to ...*cel.Type) Function {
 	f := Function{
 		Names: []string{name}, Member: true, cost: costOfReply, Doc: doc, Example: "envoy.Allowed()." + name + "('x', 'y').Response()",
 		Result: `{"allowed":true,"` + field + `":[{"key":"x","value":"y"}]}`,
-		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+		call: func(_ *Scope, args []ref.Val) ref.Val {
 			if h, ok := args[1].(*reply); ok {
 				return args[0].(*reply).appended(field, h.document())
 			}
@@ -208,8 +208,8 @@ func withHeader(name, field, doc string, to ...*cel.Type) Function {
 func unmarshalCost(args []ref.Val) int { return 1 + len(text(args[0]))/4 }
 
 // unmarshal returns a function that parses a JSON text.
-func unmarshal(name string) func(*Evaluation, []ref.Val) ref.Val {
-	return func(e *Evaluation, args []ref.Val) ref.Val {
+func unmarshal(name string) func(*Scope, []ref.Val) ref.Val {
+	return func(e *Scope, args []ref.Val) ref.Val {
 		s := text(args[0])
 		if len(s) > maxDocument {
 			return failed("%s: the text has %d bytes; %d are allowed", name, len(s), maxDocument)

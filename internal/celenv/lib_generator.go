@@ -25,9 +25,9 @@ var libGenerator = &Library{
 		Example: "generator.apply('default', [{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'name': 'settings'})}])",
 		Result:  `true`,
 		cost:    costOfObjects,
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			list := args[len(args)-1].(traits.Lister)
-			namespace := e.variables.declared.namespace(e.in)
+			namespace := e.Namespace
 			if len(args) > 1 {
 				namespace = text(args[0])
 			}
@@ -43,10 +43,10 @@ var libGenerator = &Library{
 				}
 				objects = append(objects, object)
 			}
-			if e.in.Generate == nil {
+			if e.Generate == nil {
 				return e.unknown(fmt.Errorf("failed to generate resources: generating is %w", world.ErrUnavailable))
 			}
-			if err := e.in.Generate(namespace, objects); err != nil {
+			if err := e.Generate(namespace, objects); err != nil {
 				return types.WrapErr(fmt.Errorf("failed to generate resources: %w", err))
 			}
 			return types.True
@@ -56,4 +56,4 @@ var libGenerator = &Library{
 
 var generated = cel.ListType(cel.MapType(cel.StringType, cel.AnyType))
 
-func costOfObjects(args []ref.Val) int { return 100 + 2*valuesIn(args[len(args)-1], nil) }
+func costOfObjects(args []ref.Val) int { return 100 + 2*(*sizes)(nil).of(args[len(args)-1]) }

@@ -26,7 +26,7 @@ var libGlobalContext = &Library{
 		Example: "globalContext.get('deployments', 'names')",
 		Result:  `["b"]`,
 		cost:    asking,
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			name, projection := text(args[0]), ""
 			if len(args) > 1 {
 				projection = text(args[1])
@@ -46,12 +46,12 @@ var libGlobalContext = &Library{
 	}},
 }
 
-func (e *Evaluation) global(name, projection string) (any, error) {
+func (e *Scope) global(name, projection string) (any, error) {
 	if e.world().Globals == nil {
 		return nil, fmt.Errorf("global context entries are %w", world.ErrUnavailable)
 	}
 	if projection != "" {
 		name += "." + projection
 	}
-	return e.world().Globals(e.ctx, world.GlobalRequest(name))
+	return e.world().Globals(e.Context(), world.GlobalRequest(name))
 }

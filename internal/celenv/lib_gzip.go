@@ -24,7 +24,7 @@ var libGzip = &Library{
 			Result:    `true`,
 			// The compressor alone needs 800 kB of memory.
 			cost: func(args []ref.Val) int { return 2000 + len(text(args[0])) },
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				var out bytes.Buffer
 				w := gzip.NewWriter(&out)
 				if _, err := w.Write([]byte(text(args[0]))); err != nil {
@@ -46,7 +46,7 @@ var libGzip = &Library{
 				b, _ := args[0].(types.Bytes)
 				return 1000 + len(b)
 			},
-			call: func(e *Evaluation, args []ref.Val) ref.Val {
+			call: func(e *Scope, args []ref.Val) ref.Val {
 				b, _ := args[0].(types.Bytes)
 				r, err := gzip.NewReader(bytes.NewReader(b))
 				if err != nil {

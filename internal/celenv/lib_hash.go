@@ -29,7 +29,7 @@ func digest(name, ofA string, sum func([]byte) []byte) Function {
 		Doc:       "Returns the " + name + " checksum of a string.",
 		Example:   "hash." + name + "('a')",
 		Result:    `"` + ofA + `"`,
-		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+		call: func(_ *Scope, args []ref.Val) ref.Val {
 			return types.String(hex.EncodeToString(sum([]byte(text(args[0])))))
 		},
 	}

@@ -33,7 +33,7 @@ var libHTTP = &Library{
 			Example:   "http.client(variables.ca).get('https://service.example/x')",
 			Result:    httpResults[world.GET],
 			cost:      func(args []ref.Val) int { return 50 + len(text(args[0]))/16 },
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				if bundle := text(args[0]); x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) {
 					return httpClient{bundle}
 				}
@@ -66,14 +66,14 @@ func httpOverloads(method string, client ...*cel.Type) []Overload {
 func httpFunction(names []string, example, method string) Function {
 	return Function{
 		Names: names, Overloads: httpOverloads(method), Doc: httpDocs[method], Example: example, Result: httpResults[method], cost: asking,
-		call: func(e *Evaluation, args []ref.Val) ref.Val { return e.exchange(method, "", args) },
+		call: func(e *Scope, args []ref.Val) ref.Val { return e.exchange(method, "", args) },
 	}
 }
 
 func clientFunction(names []string, example, method string) Function {
 	return Function{
 		Names: names, Member: true, Overloads: httpOverloads(method, clientType), Doc: httpDocs[method], Example: example, Result: httpResults[method], cost: asking,
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			return e.exchange(method, args[0].(httpClient).bundle, args[1:])
 		},
 	}
@@ -81,14 +81,14 @@ func clientFunction(names []string, example, method string) Function {
 
 var errNoHTTP = errors.New("http calls are not allowed in namespaced policies: set --allowHTTPInNamespacedPolicies to enable")
 
-func (e *Evaluation) exchange(method, bundle string, args []ref.Val) ref.Val {
+func (e *Scope) exchange(method, bundle string, args []ref.Val) ref.Val {
 	if e.world().HTTP == nil {
-		if e.variables.declared.Namespaced {
+		if e.Namespaced {
 			return types.WrapErr(errNoHTTP)
 		}
 		return e.unanswered("request failed", fmt.Errorf("services are %w", world.ErrUnavailable))
 	}
-	r := world.ServiceRequest{Method: method, URL: text(args[0]), CABundle: bundle, VariableHost: !e.written}
+	r := world.ServiceRequest{Method: method, URL: text(args[0]), CABundle: bundle, VariableHost: !e.Literal}
 	rest := args[1:]
 	if method == world.POST {
 		body, err := decoded(rest[0], maxNestingOfValues)
@@ -104,7 +104,7 @@ func (e *Evaluation) exchange(method, bundle string, args []ref.Val) ref.Val {
 			r.Headers = append(r.Headers, world.Header{Name: text(name), Value: text(headers.Get(name))})
 		}
 	}
-	answer, err := e.world().HTTP(e.ctx, r)
+	answer, err := e.world().HTTP(e.Context(), r)
 	if err != nil {
 		return e.unanswered("request failed", err)
 	}

@@ -24,7 +24,7 @@ var libImage = &Library{
 			cost:      costOfImage,
 			Example:   "parseImageReference('nginx:1.25').tag()",
 			Result:    `"1.25"`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				r, err := parseImage(text(args[0]))
 				if err != nil {
 					return types.WrapErr(err)
@@ -39,7 +39,7 @@ var libImage = &Library{
 			cost:      costOfImage,
 			Example:   "isImage('nginx:1.25')",
 			Result:    `true`,
-			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			call: func(_ *Scope, args []ref.Val) ref.Val {
 				_, err := parseImage(text(args[0]))
 				return types.Bool(err == nil)
 			},
@@ -55,7 +55,7 @@ func imageParts() []Function {
 		return Function{
 			Names: []string{name}, Member: true, Doc: doc, Example: "image('nginx:1.25')." + name + "()", Result: partsOfNginx[name],
 			Overloads: []Overload{{Args: []*cel.Type{imageType}, Result: result}},
-			call:      func(_ *Evaluation, args []ref.Val) ref.Val { return of(args[0].(image)) },
+			call:      func(_ *Scope, args []ref.Val) ref.Val { return of(args[0].(image)) },
 		}
 	}
 	text := func(name, doc string, of func(image) string) Function {

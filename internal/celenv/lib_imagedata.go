@@ -23,7 +23,7 @@ var libImageData = &Library{
 		Example:   "image.getMetadata('ghcr.io/team/app:1').config.config.User",
 		Result:    `"1000"`,
 		cost:      asking,
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			v, err := e.metadata(text(args[0]))
 			if err != nil {
 				return e.unanswered("failed to get image data", err)
@@ -34,13 +34,13 @@ var libImageData = &Library{
 }
 
 // metadata returns the metadata of an image in its registry, with the field names of CEL policies.
-func (e *Evaluation) metadata(reference string) (map[string]any, error) {
+func (e *Scope) metadata(reference string) (map[string]any, error) {
 	if e.world().Images.Image == nil {
 		return nil, fmt.Errorf("registries are %w", world.ErrUnavailable)
 	}
-	request := e.in.Registry
+	request := *e.Registry
 	request.Reference = reference
-	found, err := e.world().Images.Image(e.ctx, request)
+	found, err := e.world().Images.Image(e.Context(), request)
 	if err != nil {
 		return nil, err
 	}

@@ -20,20 +20,12 @@ const LibraryImageVerify = "imageverify"
 // the expression asks for something impossible; any other error means that there is no answer.
 type Verifier interface {
 	// Signed returns how many of the named attestors signed the image.
-	Signed(ctx context.Context, image string, attestors []string, text TextOf) (int, error)
+	Signed(ctx context.Context, image string, attestors []string) (int, error)
 	// Attested returns how many of the named attestors signed the attestation of that name.
-	Attested(ctx context.Context, image, attestation string, attestors []string, text TextOf) (int, error)
+	Attested(ctx context.Context, image, attestation string, attestors []string) (int, error)
 	// Payload returns the content of the attestation of that name.
 	Payload(ctx context.Context, image, attestation string) (any, error)
 }
-
-// TextOf evaluates an expression of the same rule. Its value must be a text.
-type TextOf func(*Expression) (string, error)
-
-// MistakeError means that a function was called in an invalid way.
-type MistakeError struct{ Reason string }
-
-func (e *MistakeError) Error() string { return e.Reason }
 
 // libPolicyImageData queries world.Images with the credentials of the policy.
 var libPolicyImageData = &Library{
@@ -48,7 +40,7 @@ var libPolicyImageData = &Library{
 		Example:   "getImageData('ghcr.io/team/app:1').config.config.User",
 		Result:    `"1000"`,
 		cost:      asking,
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			v, err := e.metadata(text(args[0]))
 			if err != nil {
 				return e.unanswered("failed to get image data", err)
@@ -72,9 +64,9 @@ var libImageVerify = &Library{
 			Example:   "verifyImageSignatures('ghcr.io/team/app:1', [attestors.team])",
 			Result:    `1`,
 			cost:      asking,
-			call: func(e *Evaluation, args []ref.Val) ref.Val {
+			call: func(e *Scope, args []ref.Val) ref.Val {
 				return e.count(args, func(v Verifier, by []string) (int, error) {
-					return v.Signed(e.ctx, text(args[0]), by, e.text)
+					return v.Signed(e.Context(), text(args[0]), by)
 				})
 			},
 		},
@@ -85,9 +77,9 @@ var libImageVerify = &Library{
 			Example:   "verifyAttestationSignatures('ghcr.io/team/app:1', attestations.sbom, [attestors.team])",
 			Result:    `1`,
 			cost:      asking,
-			call: func(e *Evaluation, args []ref.Val) ref.Val {
+			call: func(e *Scope, args []ref.Val) ref.Val {
 				return e.count(args, func(v Verifier, by []string) (int, error) {
-					return v.Attested(e.ctx, text(args[0]), text(args[1]), by, e.text)
+					return v.Attested(e.Context(), text(args[0]), text(args[1]), by)
 				})
 			},
 		},
@@ -98,12 +90,12 @@ var libImageVerify = &Library{
 			Example:   "extractPayload('ghcr.io/team/app:1', attestations.sbom).bomFormat",
 			Result:    `"CycloneDX"`,
 			cost:      asking,
-			call: func(e *Evaluation, args []ref.Val) ref.Val {
+			call: func(e *Scope, args []ref.Val) ref.Val {
 				v, err := e.verifier()
 				if err != nil {
 					return e.unverified(err)
 				}
-				payload, err := v.Payload(e.ctx, text(args[0]), text(args[1]))
+				payload, err := v.Payload(e.Context(), text(args[0]), text(args[1]))
 				if err != nil {
 					return e.unverified(err)
 				}
@@ -117,15 +109,15 @@ var libImageVerify = &Library{
 var listOfAny = cel.ListType(cel.DynType)
 
 // verifier returns Input.Verifier, or an error if nothing can be verified.
-func (e *Evaluation) verifier() (Verifier, error) {
-	if e.in.Verifier == nil {
+func (e *Scope) verifier() (Verifier, error) {
+	if e.Verifier == nil {
 		return nil, fmt.Errorf("image verification is %w", world.ErrUnavailable)
 	}
-	return e.in.Verifier, nil
+	return e.Verifier, nil
 }
 
 // count calls a function that counts attestors. The attestors are the last argument.
-func (e *Evaluation) count(args []ref.Val, how func(Verifier, []string) (int, error)) ref.Val {
+func (e *Scope) count(args []ref.Val, how func(Verifier, []string) (int, error)) ref.Val {
 	v, err := e.verifier()
 	if err != nil {
 		return e.unverified(err)
@@ -146,7 +138,7 @@ func (e *Evaluation) count(args []ref.Val, how func(Verifier, []string) (int, er
 }
 
 // unverified returns the value of a verification that failed with an error.
-func (e *Evaluation) unverified(err error) ref.Val {
+func (e *Scope) unverified(err error) ref.Val {
 	if m := (*MistakeError)(nil); errors.As(err, &m) {
 		return types.WrapErr(m)
 	}

@@ -35,14 +35,14 @@ var libJWT = &Library{
 		{
 			Names: []string{"jwt.Decode"},
 			Overloads: []Overload{
-				{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: tokenShape.message.kind},
-				{Args: []*cel.Type{cel.StringType, keySetType}, Result: tokenShape.message.kind},
+				{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: tokenShape.Type()},
+				{Args: []*cel.Type{cel.StringType, keySetType}, Result: tokenShape.Type()},
 			},
 			Doc: "Decodes a token and verifies it: with a shared secret (HS256, HS384, HS512), with a public key or certificate in PEM, or with a key set (RS, PS and ES with " +
 				"SHA-256, SHA-384 or SHA-512, and EdDSA).",
 			Example: "jwt.Decode('" + exampleToken + "', 'secret').Claims", Result: `{"role":"admin"}`,
 			cost: func(args []ref.Val) int { return 1000 + len(text(args[0]))/4 },
-			call: func(e *Evaluation, args []ref.Val) ref.Val {
+			call: func(e *Scope, args []ref.Val) ref.Val {
 				token := text(args[0])
 				if len(token) > maxToken {
 					return failed("jwt.Decode: the token has %d bytes; %d are allowed", len(token), maxToken)
@@ -72,7 +72,7 @@ var libJWT = &Library{
 			Doc:     "Fetches a JSON Web Key Set (RFC 7517) from a URL. It ignores keys of other types and keys that are not for verifying signatures.",
 			Example: "jwt.Decode('" + exampleToken + "', jwks.Fetch('https://service.example/jwks')).Valid", Result: "false",
 			cost: asking,
-			call: func(e *Evaluation, args []ref.Val) ref.Val {
+			call: func(e *Scope, args []ref.Val) ref.Val {
 				answer := e.exchange(world.GET, "", args)
 				if types.IsUnknownOrError(answer) {
 					return answer

@@ -18,7 +18,7 @@ var libMath = &Library{
 		Doc:       "Rounds a number to the given number of decimal places, halves away from zero. A negative number of places rounds to tens, hundreds and so on.",
 		Example:   "math.round(2.345, 2)",
 		Result:    `2.35`,
-		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+		call: func(_ *Scope, args []ref.Val) ref.Val {
 			x, places := float64(args[0].(types.Double)), float64(args[1].(types.Int))
 			scale := math.Pow(10, places)
 			return types.Double(math.Round(x*scale) / scale)

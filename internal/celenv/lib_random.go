@@ -25,7 +25,7 @@ var libRandom = &Library{
 		Doc:       "Returns a random string that matches a regular expression; without an argument, eight digits and lower-case letters. * and + repeat at most 10 times.",
 		Example:   "random.random('[a-f]{4}')",
 		Result:    `"dddd"`,
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			if e.world().Rand == nil {
 				return e.unknown(fmt.Errorf("random numbers are %w", world.ErrUnavailable))
 			}
@@ -43,12 +43,4 @@ var libRandom = &Library{
 			return types.String(out)
 		},
 	}},
-}
-
-// step charges the steps of a function that takes many. It returns an error if the limit is exceeded.
-func (e *Evaluation) step(n int) error {
-	if e.take(n); e.ended() {
-		return errOutOfBudget
-	}
-	return nil
 }

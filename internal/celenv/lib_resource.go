@@ -1,11 +1,11 @@
 package celenv
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -26,10 +26,7 @@ var (
 	objectArg    = cel.MapType(cel.StringType, cel.DynType)
 )
 
-// costOfAsking is the cost of a query to the World, in parts of expressions.
-const costOfAsking = 1000
-
-func asking([]ref.Val) int { return costOfAsking }
+func asking([]ref.Val) int { return QueryParts }
 
 // libResource queries world.Resources, which is restricted to the policy's Reach.
 var libResource = &Library{
@@ -94,15 +91,15 @@ func inNamespace(result *cel.Type, args ...*cel.Type) Overload {
 }
 
 // place takes the resource and, in cluster-wide policies, the namespace from the first arguments. rest are the other arguments.
-func (e *Evaluation) place(args []ref.Val) (p apipath.Path, rest []ref.Val, err error) {
+func (e *Scope) place(args []ref.Val) (p apipath.Path, rest []ref.Val, err error) {
 	var apiVersion, plural string
 	if v, ok := args[0].(gvr); ok {
 		apiVersion, plural, rest = v.apiVersion, v.resource, args[1:]
 	} else {
 		apiVersion, plural, rest = text(args[0]), text(args[1]), args[2:]
 	}
-	namespace := e.variables.declared.namespace(e.in)
-	if !e.variables.declared.Namespaced && len(rest) > 0 {
+	namespace := e.Namespace
+	if !e.Namespaced && len(rest) > 0 {
 		if s, ok := rest[0].(types.String); ok {
 			namespace, rest = string(s), rest[1:]
 		}
@@ -152,29 +149,22 @@ func resourcePath(apiVersion, namespace, plural, name string) (apipath.Path, err
 	return p, err
 }
 
-func (d Declarations) namespace(in *Input) string {
-	if !d.Namespaced {
-		return ""
-	}
-	return in.Namespaced
-}
-
-func (e *Evaluation) resources() (world.API, error) {
+func (e *Scope) resources() (world.API, error) {
 	if e.world().Resources == nil {
 		return nil, fmt.Errorf("resources are %w", world.ErrUnavailable)
 	}
 	return e.world().Resources, nil
 }
 
-func (e *Evaluation) callResource(method string, p apipath.Path, body any) (any, error) {
+func (e *Scope) callResource(method string, p apipath.Path, body any) (any, error) {
 	api, err := e.resources()
 	if err != nil {
 		return nil, err
 	}
-	return api(e.ctx, world.APIRequest{Method: method, Path: p, Body: body})
+	return api(e.Context(), world.APIRequest{Method: method, Path: p, Body: body})
 }
 
-func getResource(e *Evaluation, args []ref.Val) ref.Val {
+func getResource(e *Scope, args []ref.Val) ref.Val {
 	p, _, err := e.place(args)
 	var v any
 	if err == nil {
@@ -189,7 +179,7 @@ func getResource(e *Evaluation, args []ref.Val) ref.Val {
 	return e.answer(v)
 }
 
-func listResources(e *Evaluation, args []ref.Val) ref.Val {
+func listResources(e *Scope, args []ref.Val) ref.Val {
 	p, rest, err := e.place(args)
 	if err == nil && len(rest) > 0 {
 		p.Query = url.Values{"labelSelector": {labels.Set(textMap(rest[0])).String()}}
@@ -230,7 +220,7 @@ func withKinds(v any) any {
 	return out
 }
 
-func postResource(e *Evaluation, args []ref.Val) ref.Val {
+func postResource(e *Scope, args []ref.Val) ref.Val {
 	data := args[len(args)-1]
 	p, _, err := e.place(args[:len(args)-1])
 	var v any
@@ -249,37 +239,7 @@ func postResource(e *Evaluation, args []ref.Val) ref.Val {
 }
 
 // errNotImplemented is Kyverno's text for a query that only a cluster can answer.
-var errNotImplemented = fmt.Errorf("internal error: not implemented%w", quiet{world.ErrUnavailable})
-
-// answer converts an answer of the World to a CEL value.
-func (e *Evaluation) answer(v any) ref.Val {
-	left := maxValues
-	if count(v, &left); left < 0 {
-		return e.unknown(errTooLarge)
-	}
-	e.take((maxValues - left) / 10)
-	return e.native(v)
-}
-
-// unanswered returns the value for a query without an answer.
-func (e *Evaluation) unanswered(what string, err error) ref.Val {
-	err = &UnansweredError{what, err}
-	if e.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return e.unknown(err)
-	}
-	return types.WrapErr(err)
-}
-
-// UnansweredError means that an expression has no value because a query to the World has no answer.
-type UnansweredError struct {
-	Question string // the query that failed
-	Err      error
-}
-
-func (e *UnansweredError) Error() string { return e.Question + ": " + e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *UnansweredError) Unwrap() error { return e.Err }
+var errNotImplemented = fmt.Errorf("internal error: not implemented%w", quietly(world.ErrUnavailable))
 
 func textMap(v ref.Val) map[string]string {
 	out := map[string]string{}
@@ -294,14 +254,40 @@ func textMap(v ref.Val) map[string]string {
 	return out
 }
 
-func resourceOfKind(e *Evaluation, args []ref.Val) ref.Val {
+func resourceOfKind(e *Scope, args []ref.Val) ref.Val {
 	if e.world().Kinds.Resource == nil {
 		return types.WrapErr(errNotImplemented)
 	}
 	apiVersion, kind := text(args[0]), text(args[1])
-	plural, err := e.world().Kinds.Resource(e.ctx, world.Kind{APIVersion: apiVersion, Kind: kind})
+	plural, err := e.world().Kinds.Resource(e.Context(), world.Kind{APIVersion: apiVersion, Kind: kind})
 	if err != nil {
 		return e.unanswered("failed to map kind to resource", err)
 	}
 	return gvr{apiVersion, plural}
+}
+
+// gvr is a resource with its group and version.
+type gvr struct{ apiVersion, resource string }
+
+// ConvertToNative implements the library's interface.
+func (g gvr) ConvertToNative(t reflect.Type) (any, error) { return opaque{gvrType}.ConvertToNative(t) }
+
+// ConvertToType implements the library's interface.
+func (g gvr) ConvertToType(t ref.Type) ref.Val { return opaque{gvrType}.convert(g, t) }
+
+// Equal implements the library's interface.
+func (g gvr) Equal(other ref.Val) ref.Val { return types.Bool(ref.Val(g) == other) }
+
+// Type implements the library's interface.
+func (g gvr) Type() ref.Type { return gvrType }
+
+// Value implements the library's interface.
+func (g gvr) Value() any { return g.document() }
+
+func (g gvr) document() any {
+	group, version, ok := strings.Cut(g.apiVersion, "/")
+	if !ok {
+		group, version = "", g.apiVersion
+	}
+	return map[string]any{"Group": group, "Version": version, "Resource": g.resource}
 }

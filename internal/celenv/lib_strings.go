@@ -1,18 +1,16 @@
 package celenv
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/interpreter"
 )
 
 var libStrings = &Library{
 	Name: "strings",
 	Doc:  "Functions of strings: replacing, joining, formatting, searching.",
-	prices: map[string]price{
+	limits: map[string]limit{
 		"replace":     replaced,
 		"join":        joined,
 		"format":      formatted,
@@ -22,7 +20,7 @@ var libStrings = &Library{
 	},
 }
 
-func replaced(args []ref.Val, _ interpreter.Activation) bool {
+func replaced(args []ref.Val, _ *sizes) bool {
 	if len(args) < 3 {
 		return false
 	}
@@ -34,39 +32,22 @@ func replaced(args []ref.Val, _ interpreter.Activation) bool {
 
 // joined reports whether joining a list creates too long a text. It counts the texts of the list, each as often as it occurs, and the
 // separators.
-func joined(args []ref.Val, vars interpreter.Activation) bool {
-	return len(args) > 1 && size(args[0])*size(args[1]) > maxText || len(args) > 0 && valuesIn(args[0], vars) > maxValues
+func joined(args []ref.Val, s *sizes) bool {
+	return len(args) > 1 && size(args[0])*size(args[1]) > maxText || len(args) > 0 && s.of(args[0]) > maxValues
 }
 
 // formatted reports whether formatting creates too long a text. It counts all parts of the values in the list, as often as the format may
 // use them, and the digits of numbers.
-func formatted(args []ref.Val, vars interpreter.Activation) bool {
+func formatted(args []ref.Val, s *sizes) bool {
 	if len(args) < 2 {
 		return false
 	}
 	format, _ := args[0].(types.String)
-	return valuesIn(args[1], vars) > maxValues || digits(string(format)) > maxText
-}
-
-// digits returns the sum of the precisions in a format, such as %.3f.
-func digits(format string) (sum int) {
-	for at := strings.Index(format, "%."); at >= 0 && sum <= maxText; at = strings.Index(format, "%.") {
-		format = format[at+2:]
-		n := 0
-		for n < len(format) && format[n] >= '0' && format[n] <= '9' {
-			n++
-		}
-		if precision, err := strconv.Atoi(format[:n]); err == nil {
-			sum += precision
-		} else if n > 0 {
-			return maxText + 1 // a precision that is too large to parse
-		}
-	}
-	return sum
+	return s.of(args[1]) > maxValues || digits(string(format)) > maxText
 }
 
 // divided reports whether splitting a text creates too many parts.
-func divided(args []ref.Val, _ interpreter.Activation) bool {
+func divided(args []ref.Val, _ *sizes) bool {
 	if len(args) < 2 || size(args[0]) < maxValues {
 		return false
 	}

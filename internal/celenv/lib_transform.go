@@ -21,9 +21,9 @@ var libTransform = &Library{
 		Example: `transform.listObjToMap([{'k': 'a'}], [{'v': 'b'}], 'k', 'v')`,
 		Result:  `{"a":"b"}`,
 		cost:    func(args []ref.Val) int { return 1 + 4*size(args[0]) },
-		call: func(_ *Evaluation, args []ref.Val) ref.Val {
-			keys, values := args[0].(traits.Lister), args[1].(traits.Lister)
-			if a, b := size(keys), size(values); a != b {
+		call: func(_ *Scope, args []ref.Val) ref.Val {
+			keys, items := args[0].(traits.Lister), args[1].(traits.Lister)
+			if a, b := size(keys), size(items); a != b {
 				return failed("listObjToMap must take lists of equal length. list1: %d, list2: %d", a, b)
 			}
 			out := map[ref.Val]ref.Val{}
@@ -33,7 +33,7 @@ var libTransform = &Library{
 				if !ok {
 					return failed("the passed key name cannot be handled as a string in the key object list") // copied verbatim from Kyverno
 				}
-				v, ok := field(values.Get(types.Int(i)), args[3])
+				v, ok := field(items.Get(types.Int(i)), args[3])
 				if !ok {
 					v = types.NullValue
 				}

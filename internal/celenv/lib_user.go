@@ -22,7 +22,7 @@ var libUser = &Library{
 		Doc:       "Returns the Name and Namespace of the service account that a user name denotes; both are empty for other users.",
 		Example:   "user.parseServiceAccount('system:serviceaccount:team-a:builder').Namespace",
 		Result:    `"team-a"`,
-		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+		call: func(_ *Scope, args []ref.Val) ref.Val {
 			fields, shown := map[string]any{"Name": "", "Namespace": ""}, map[string]any{}
 			if rest, ok := strings.CutPrefix(text(args[0]), "system:serviceaccount:"); ok {
 				if parts := strings.Split(rest, ":"); len(parts) > 1 {
@@ -34,7 +34,7 @@ var libUser = &Library{
 					shown[strings.ToLower(name)] = v
 				}
 			}
-			return record{accountType, &fields, &shown}
+			return newRecord(accountType, fields, shown)
 		},
 	}},
 	types: func() []*apiservercel.DeclType {

@@ -25,7 +25,7 @@ var libX509 = &Library{
 		Example:   "x509.decode(object.data['tls.crt']).NotAfter",
 		Result:    `"2036-11-17T00:00:00Z"`,
 		cost:      func(args []ref.Val) int { return 1000 + len(text(args[0]))/4 },
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			s := text(args[0])
 			if len(s) > maxCertificate {
 				return failed("x509.decode: the text has %d bytes; %d are allowed", len(s), maxCertificate)

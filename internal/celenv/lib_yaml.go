@@ -27,7 +27,7 @@ var libYAML = &Library{
 		Example:   `yaml.parse('a: [1, yes]').a[1]`,
 		Result:    `true`,
 		cost:      nothing, // charged while the text is read
-		call: func(e *Evaluation, args []ref.Val) ref.Val {
+		call: func(e *Scope, args []ref.Val) ref.Val {
 			v, err := value.DecodeYAML(text(args[0]), func(bytes int) error { return e.step(yamlParts * (32 + bytes)) })
 			switch {
 			case e.ended():

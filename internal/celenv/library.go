@@ -3,6 +3,7 @@ package celenv
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
@@ -23,9 +24,9 @@ type Library struct {
 	options func(Declarations) []cel.EnvOption
 	// types returns the types that the functions need; nil for none.
 	types func() []*apiservercel.DeclType
-	// prices are the functions whose calls are checked in advance, because their result or work is much larger than their
+	// limits are the functions whose calls are checked in advance, because their result or work is much larger than their
 	// arguments.
-	prices map[string]price
+	limits map[string]limit
 	// searches are the functions with a regular expression as an argument, with their charges.
 	searches map[string]searchCharge
 	// optIn: for the API server's own policies, only Compilers that request the library have it.
@@ -40,14 +41,14 @@ var Libraries = []*Library{
 	libCheck, libCheckHTTP, libCheckEnvoy, libJWT,
 }
 
-// prices holds the prices of all libraries by function name. If two libraries have a function of the same name, it has the same price in
+// limits holds the limits of all libraries by function name. If two libraries have a function of the same name, it has the same limit in
 // both.
-var prices = pricesOf(Libraries)
+var limits = limitsOf(Libraries)
 
-func pricesOf(libraries []*Library) map[string]price {
-	out := maps.Clone(basePrices)
+func limitsOf(libraries []*Library) map[string]limit {
+	out := maps.Clone(baseLimits)
 	for _, l := range libraries {
-		for name, p := range l.prices {
+		for name, p := range l.limits {
 			out[name] = p
 		}
 	}
@@ -93,4 +94,12 @@ func declarations(d Declarations) (out []cel.EnvOption, types []*apiservercel.De
 		}
 	}
 	return out, types
+}
+
+// functionOf returns the Function that is called, or nil for a function of the CEL library.
+func functionOf(name, overload string) *Function {
+	if overload == "" || strings.HasPrefix(overload, overloadPrefix) {
+		return byName[name]
+	}
+	return nil
 }

@@ -35,7 +35,7 @@ func (m *Memo) evaluation() *Evaluation {
 // evaluation or the values of its expressions.
 func (e *Evaluation) Release() {
 	m := e.in.Memo
-	if m == nil || e.lazies != nil || e.failure != nil { // they may refer to the evaluation
+	if m == nil || e.lazies != nil || e.failed() != nil { // they may refer to the evaluation
 		return
 	}
 	clear(e.values)

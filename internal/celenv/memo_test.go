@@ -21,15 +21,10 @@ type compiledRule struct {
 
 func ruleOf(t *testing.T, variable, expression string) compiledRule {
 	t.Helper()
-	c := NewCompiler(Declarations{Kind: Validating})
-	if err := c.Variable("v", variable); err != nil {
-		t.Fatal(err)
-	}
-	x, err := c.Compile(expression, Bool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiledRule{c.Variables(), x}
+	c := newRule(t, Declarations{Kind: Validating})
+	c.variable("v", variable)
+	x, _ := c.expression(expression)
+	return compiledRule{c.Variables, x}
 }
 
 func (r compiledRule) holds(t *testing.T, in *Input, budget int64) (ok bool, spent int64, err error) {
@@ -109,15 +104,9 @@ func TestValuesOfTheObjectAlone(t *testing.T) {
 		"object.a.matches('x')":                                            false,
 		"resource.Get('v1', 'pods', 'a', 'b').a":                           false,
 	} {
-		c := NewCompiler(Declarations{Kind: Validating})
-		if err := c.Variable("w", "object.w"); err != nil {
-			t.Fatal(err)
-		}
-		x, err := c.Compile(expression, Any)
-		if err != nil {
-			t.Errorf("%s: %v", expression, err)
-			continue
-		}
+		c := newRule(t, Declarations{Kind: Validating})
+		c.variable("w", "object.w")
+		x, _ := c.expression(expression)
 		if x.ofObject != want {
 			t.Errorf("%s: %v", expression, x.ofObject)
 		}

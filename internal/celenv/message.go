@@ -61,6 +61,12 @@ var (
 	anyMap = &shape{kind: shapeAny}
 )
 
+// enumShape is the shape of a number with named values.
+func enumShape(names map[string]int64) *shape { return &shape{kind: shapeInt, enum: names} }
+
+// Type returns the type of a message in expressions.
+func (s *shape) Type() *cel.Type { return s.message.kind }
+
 func listShape(of *shape) *shape { return &shape{kind: shapeList, element: of} }
 func mapShape(of *shape) *shape  { return &shape{kind: shapeMap, element: of} }
 

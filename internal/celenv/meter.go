@@ -53,6 +53,9 @@ const perExpression = celconfig.PerCallLimit / budget.Share
 // lookEvery is the work after which a meter looks at its context: less than a millisecond.
 const lookEvery = 2000
 
+// Context returns the context of the evaluation.
+func (m *meter) Context() context.Context { return m.ctx }
+
 // begin begins an expression, which has its own limit of units; end ends it, with the result of begin.
 func (m *meter) begin() (around int64) {
 	around, m.cost = m.cost, 0
@@ -80,6 +83,31 @@ func (m *meter) take(parts int) {
 		m.parts = int(m.limit) + 1 // what is refused does not count
 		m.remaining, m.exceeded = -1, true
 	}
+}
+
+// tooLarge ends the evaluation because of a value that is too large.
+func (m *meter) tooLarge() { m.failure, m.exceeded = errTooLarge, true }
+
+// fail ends the evaluation, because a function could not find out the answer to its query to the World.
+func (m *meter) fail(err error) { m.failure = err }
+
+// failed returns the error with which fail ended the evaluation; nil if it did not.
+func (m *meter) failed() error { return m.failure }
+
+// clear forgets the failure of an earlier expression.
+func (m *meter) clear() { m.failure = nil }
+
+// reason returns why the evaluation has ended; nil if it has not. outOfUnits is the reason if its units or parts are used up.
+func (m *meter) reason(outOfUnits error) error {
+	switch {
+	case m.over:
+		return m.ctx.Err()
+	case m.failure != nil:
+		return m.failure
+	case m.remaining < 0:
+		return outOfUnits
+	}
+	return nil
 }
 
 // again charges work that was done before, so that budgets do not depend on what is known from other policies.
@@ -119,3 +147,22 @@ func (m *meter) Exceeded() bool { return m.exceeded }
 
 // Spent returns the cost of the expressions so far, in the library's units.
 func (m *meter) Spent() int64 { return max(m.spent, int64(m.parts)) }
+
+// step charges the steps of a function that takes many. It returns an error if the limit is exceeded.
+func (m *meter) step(n int) error {
+	if m.take(n); m.ended() {
+		return errOutOfBudget
+	}
+	return nil
+}
+
+// steps charges steps of package budget.
+func (m *meter) steps(n int64) error {
+	if m == nil {
+		return nil
+	}
+	return m.step(int(1 + n/stepsPerPart))
+}
+
+// stepsPerPart is the number of steps of package budget in the time in which one part of an expression is evaluated.
+const stepsPerPart = 10

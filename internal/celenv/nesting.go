@@ -24,10 +24,10 @@ const (
 
 // parse calls Env.Parse, and returns an error if the expression is too large for the type checker. It charges the allowance for what checking
 // and planning the expression will cost.
-func parse(env *cel.Env, expression string, a *compilecost.Allowance) (*cel.Ast, error) {
-	parsed, issues := env.Parse(expression)
+func parse(in *cel.Env, expression string, a *compilecost.Allowance) (*cel.Ast, error) {
+	parsed, issues := in.Parse(expression)
 	if issues != nil && issues.Err() != nil {
-		return nil, compileError(issues)
+		return nil, newCompileError(issues)
 	}
 	m := makers{}
 	switch n := m.nesting(parsed.NativeRep().Expr()); {
@@ -41,6 +41,20 @@ func parse(env *cel.Env, expression string, a *compilecost.Allowance) (*cel.Ast,
 		return nil, err
 	}
 	return parsed, nil
+}
+
+// typed parses an expression and checks its types. It charges the allowance, which may be nil. The error is a *CompileError, a
+// *compilecost.Error, or says that the expression is too large.
+func typed(in *cel.Env, expression string, a *compilecost.Allowance) (*cel.Ast, error) {
+	parsed, err := parse(in, expression, a)
+	if err != nil {
+		return nil, err
+	}
+	checked, issues := check(in, parsed)
+	if issues != nil && issues.Err() != nil {
+		return nil, newCompileError(issues)
+	}
+	return checked, nil
 }
 
 // makers counts the calls of an expression, and the parts that create a type from the types of their own parts.

@@ -52,8 +52,9 @@ func (in *planning) call(n interpreter.InterpretableCall) interpreter.Interpreta
 		return &notFalse{n, args[0]}
 	case searching[name] != nil && len(args) > 1:
 		return newSearch(in.ordinary(n).(*call))
-	case functionOf(n) != nil:
-		return &libraryCall{n, functionOf(n), isWritten(args, functionOf(n))}
+	case functionOf(n.Function(), n.OverloadID()) != nil:
+		f := functionOf(n.Function(), n.OverloadID())
+		return &libraryCall{n, f, isLiteral(args, f)}
 	}
 	return in.ordinary(n)
 }
@@ -64,13 +65,7 @@ func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.Interp
 	if len(args) == 0 {
 		return n
 	}
-	out := &call{InterpretableCall: n, args: args, ask: prices[n.Function()], cost: costs[n.Function()], charge: charges[n.Function()], adds: n.Function() == operators.Add}
-	if out.charge == nil {
-		out.charge = parsed
-	}
-	if out.cost == costNothing && !fixedCost[n.Function()] {
-		out.cost = costByLibrary
-	}
+	out := &call{InterpretableCall: n, args: args, limit: limits[n.Function()], price: priceOf(n.Function()), adds: n.Function() == operators.Add}
 	if n.OverloadID() != "" {
 		out.to, _ = in.functions.FindOverload(n.OverloadID())
 	}
@@ -85,10 +80,9 @@ type call struct {
 	interpreter.InterpretableCall
 	args []interpreter.InterpretableV2
 	to   *functions.Overload // nil if the function depends on the type of the value
-	ask  price
-	cost cost // the API server's price
-	charge
-	adds bool
+	limit
+	price price
+	adds  bool
 }
 
 // Exec implements the library's interface.
@@ -97,13 +91,13 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val { return c.Eval(f
 // Eval implements the library's interface.
 func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	strict := c.to == nil || !c.to.NonStrict
-	if len(c.args) <= 2 && c.ask == nil && c.cost != costByLibrary {
+	if len(c.args) <= 2 && c.limit == nil && !c.price.byResult() {
 		l := c.args[0].Eval(vars)
 		if len(c.args) == 1 {
 			if strict && types.IsUnknownOrError(l) {
 				return l
 			}
-			if err := c.pay(vars, l, nil); err != nil {
+			if err := c.pay(vars, l, nil, nil); err != nil {
 				return err
 			}
 			return c.apply(l, nil)
@@ -115,7 +109,7 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 		case strict && types.IsUnknownOrError(r):
 			return r
 		}
-		if err := c.pay(vars, l, r); err != nil {
+		if err := c.pay(vars, l, r, nil); err != nil {
 			return err
 		}
 		out := c.apply(l, r)
@@ -130,7 +124,7 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 			return args[i]
 		}
 	}
-	if c.ask != nil && c.ask(args, vars) {
+	if c.limit != nil && c.limit(args, sizesOf(vars)) {
 		return tooLarge(vars)
 	}
 	var r ref.Val
@@ -138,14 +132,14 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	if len(args) > 1 {
 		r, more = args[1], args[2:]
 	}
-	if err := c.pay(vars, args[0], r, more...); err != nil {
+	if err := c.pay(vars, args[0], r, more); err != nil {
 		return err
 	}
 	out := c.callWith(args)
-	if c.cost == costByLibrary && !types.IsUnknownOrError(out) {
+	if c.price.byResult() && !types.IsUnknownOrError(out) {
 		if e := evaluationOf(vars); e != nil {
-			if e.spend(libraryCost(c.Function(), c.OverloadID(), args, out)); e.ended() {
-				return types.WrapErr(errOutOfBudget)
+			if err := e.payResult(c.Function(), c.OverloadID(), args, out); err != nil {
+				return err
 			}
 		}
 	}
@@ -153,26 +147,12 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 }
 
 // pay charges for a call by the size of its arguments. It returns an error value if that is too much.
-func (c *call) pay(vars interpreter.Activation, l, r ref.Val, more ...ref.Val) ref.Val {
-	n := int64(0)
-	if c.cost != costNothing {
-		n = c.cost.of(l, r)
-	}
+func (c *call) pay(vars interpreter.Activation, l, r ref.Val, more []ref.Val) ref.Val {
 	e := evaluationOf(vars)
 	if e == nil {
 		return nil
 	}
-	parts := c.charge(e, l, r, more)
-	if n <= 1 && parts == 0 {
-		return nil
-	}
-	if n > 1 {
-		e.spend(n)
-	}
-	if e.take(parts); e.ended() {
-		return types.WrapErr(errOutOfBudget)
-	}
-	return nil
+	return e.pay(c.price, &e.sizes, l, r, more)
 }
 
 // apply calls the function with one or two arguments; r is nil if there is only one.

@@ -20,10 +20,8 @@ type NamedObject struct {
 // objects collects the objects that the expressions of a generating policy name.
 type objects struct{ list []NamedObject }
 
-// Objects returns the objects that the expressions compiled so far name. Only generating policies have any.
-func (c *Compiler) Objects() []NamedObject { return c.objects.list }
-
-func (o *objects) take(d Declarations, checked *cel.Ast) {
+// find finds the objects that a checked expression names.
+func (o *objects) find(d Declarations, checked *cel.Ast) {
 	if d.Kind != Generating || checked == nil {
 		return
 	}

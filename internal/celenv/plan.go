@@ -20,7 +20,8 @@ type planner struct {
 // planners holds one planner for each environment, created on first use.
 var planners sync.Map // Declarations → func() *planner
 
-func (d Declarations) planner() *planner {
+// plannerOf returns the planner for an environment.
+func plannerOf(d Declarations) *planner {
 	d.Server = environmentOf(d.Server)
 	made, known := planners.Load(d)
 	if !known {
@@ -35,9 +36,9 @@ func (d Declarations) planner() *planner {
 	return made.(func() *planner)()
 }
 
-func newPlanner(env *cel.Env, d Declarations) (*planner, error) {
+func newPlanner(of *cel.Env, d Declarations) (*planner, error) {
 	p := &planner{functions: interpreter.NewDispatcher(), declared: d}
-	for _, f := range env.Functions() {
+	for _, f := range of.Functions() {
 		bindings, err := f.Bindings()
 		if err != nil {
 			return nil, err
@@ -57,41 +58,43 @@ type planning struct {
 	variables map[string]int  // indexes of the rule's variables
 }
 
-// plan converts a checked expression to a plan. The functions in around change how nodes are created. An error concerns a constant in the
-// expression.
-func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int, around ...func(interpreter.InterpretableDecorator) interpreter.InterpretableDecorator) (interpreter.Interpretable, error) {
+// plan converts a checked expression to a plan. A recorder, which may be nil, keeps the values of its parts. An error concerns a constant in
+// the expression.
+func (p *planner) plan(of *cel.Env, checked *ast.AST, variables map[string]int, record *recorder) (interpreter.Interpretable, error) {
 	in := &planning{planner: p, checked: checked, locals: locals(checked), variables: variables}
-	values, types := adapter{env.CELTypeAdapter()}, env.CELTypeProvider()
-	loops := steps(checked)
-	checks := in.checks(loops)
-	for _, f := range around {
-		checks = f(checks)
-	}
-	if len(around) == 0 { // decorators that record the values of parts need the library's loops
-		checks = in.quantified(loops, checks)
-	}
-	attributes := interpreter.NewAttributeFactory(env.Container, values, types)
-	i := interpreter.NewInterpreter(p.functions, env.Container, types, values, attributes)
-	return i.NewInterpretable(in.checked,
-		interpreter.Optimize(),
-		interpreter.CustomDecorator(checks),
-	)
+	return in.plan(of, in.decorators(record))
 }
 
-// locals returns the names of the variables of macros.
-func locals(checked *ast.AST) map[string]bool {
-	var out map[string]bool
-	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.ComprehensionKind {
-			return
-		}
-		if out == nil {
-			out = map[string]bool{}
-		}
-		c := e.AsComprehension()
-		out[c.IterVar()], out[c.IterVar2()], out[c.AccuVar()] = true, true, true
-	}))
-	return out
+// decorators returns what the library's planner does with each node, after it has planned the parts of the node, in this order.
+func (in *planning) decorators(record *recorder) []interpreter.InterpretableDecorator {
+	parts := steps(in.checked)
+	list := []interpreter.InterpretableDecorator{
+		// First: the planner hands over a path again for each of its members. The others expect it in the form of node.
+		func(i interpreter.Interpretable) (interpreter.Interpretable, error) { return unrecorded(i), nil },
+		// Our nodes replace the library's, so that all that follow wrap nodes that charge for their work.
+		func(i interpreter.Interpretable) (interpreter.Interpretable, error) { return in.node(i), nil },
+		// After node, whose constructors read the fields that this one keeps.
+		in.remembering(),
+		// Around everything that an iteration evaluates: an iteration is charged before its work.
+		charging(parts),
+	}
+	if record != nil {
+		// Last: it keeps the values that the expression sees. The loops stay the library's: a quantifier skips nodes whose values are shown.
+		return append(list, record.recorded)
+	}
+	// Last: a quantifier calls the range and the predicate of its loop in the form in which the others leave them.
+	return append(list, in.quantified(parts))
+}
+
+// plan calls the library's planner.
+func (in *planning) plan(of *cel.Env, decorators []interpreter.InterpretableDecorator) (interpreter.Interpretable, error) {
+	adapt, provider := adapter{of.CELTypeAdapter()}, of.CELTypeProvider()
+	options := []interpreter.PlannerOption{interpreter.Optimize()}
+	for _, d := range decorators {
+		options = append(options, interpreter.CustomDecorator(d))
+	}
+	attributes := interpreter.NewAttributeFactory(of.Container, adapt, provider)
+	return interpreter.NewInterpreter(in.functions, of.Container, provider, adapt, attributes).NewInterpretable(in.checked, options...)
 }
 
 // variable connects a path that begins with `variables.name` to that variable.

@@ -48,14 +48,14 @@ func TestPlanLikeTheLibrary(t *testing.T) {
 		"has((object.t ? object.objects[0] : object.m).name)", "has((object.t ? object : object.m).a.b)", "has((object.nope ? object : object.m).a)", "object.objects.all(o, has((o.name == 'a' ? o : object).n))", "object.objects.exists(o, has((o == null ? object : o).name))",
 		"has(object.objects[0].name)", "has(object.objects[0].nope)", "has(object.l[0].a)", "has([object][0].a)", "has({'o': object}.o.a)", "has(object.?objects[0].name)", "object[object.t ? 'a' : 'n']", "has(object[object.t ? 'a' : 'n'].b)", "has(dyn(object).a.b)",
 	}
-	env := Declarations{}.env()
+	of := Declarations{}.env()
 	for _, text := range expressions {
-		checked, issues := env.Compile(text)
+		checked, issues := of.Compile(text)
 		if issues.Err() != nil {
 			t.Errorf("%s: %v", text, issues.Err())
 			continue
 		}
-		theirs, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize))
+		theirs, err := of.Program(checked, cel.EvalOptions(cel.OptOptimize))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue

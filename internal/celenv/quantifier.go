@@ -14,7 +14,7 @@ import (
 // and the interruption by name.
 type quantifier struct {
 	interpreter.Interpretable
-	over, holds     interpreter.Interpretable
+	over, predicate interpreter.Interpretable
 	element, accu   string // names of variables
 	step            int64  // the id of the && or || that an iteration evaluates
 	parts           int    // number of parts in an iteration
@@ -70,29 +70,21 @@ func argumentOf(e ast.Expr, function string) ast.Expr {
 	return nil
 }
 
-// quantified returns a decorator that replaces loops that next returns by quantifiers. It must be the last decorator. The library plans the
-// parts of a loop in the order accumulator, range, condition, step, result, and decorates each node after its parts. So the node before the
-// first node of the condition is the range, and the node before the step is the predicate.
-func (in *planning) quantified(parts map[int64]int, next interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
+// quantified returns a decorator that replaces loops by quantifiers. The library plans the parts of a loop in the order accumulator, range,
+// condition, step, result, and decorates each node after its parts. So the node before the first node of the condition is the range, and the
+// node before the step is the predicate.
+func (in *planning) quantified(parts map[int64]int) interpreter.InterpretableDecorator {
 	found := quantifiers(in.checked, parts)
-	if len(found) == 0 {
-		return next
-	}
 	var last interpreter.Interpretable
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		id := i.ID()
-		before := last
-		i, err := next(i)
-		if err != nil {
-			return nil, err
-		}
 		for _, q := range found {
 			switch {
 			case id == q.afterOver && q.over == nil:
-				q.over = before
+				q.over = last
 			case id == q.step:
-				q.holds = before
-			case id == q.fold && q.over != nil && q.holds != nil:
+				q.predicate = last
+			case id == q.fold && q.over != nil && q.predicate != nil:
 				q.Interpretable = i
 				i = q
 			}
@@ -168,7 +160,7 @@ func (q *quantifier) iterate(e *Evaluation, s *element) bool {
 	}
 	e.spend(int64(q.parts))
 	e.take(q.parts)
-	v := q.holds.Eval(s.frame)
+	v := q.predicate.Eval(s.frame)
 	b, isBool := v.(types.Bool)
 	_, undecided := s.accu.(types.Bool)
 	switch {

@@ -33,45 +33,32 @@ func TestQuantifiersAreTheLibrarysLoops(t *testing.T) {
 			"object.numbers.%s(n, object.numbers.map(m, m + n).%[1]s(m, m > 3))",
 		} {
 			expression := fmt.Sprintf(call, loop)
-			c := NewCompiler(Declarations{Kind: Validating})
-			x, err := c.Compile(expression, Any)
-			if err != nil {
-				t.Errorf("%s: %v", expression, err)
-				continue
-			}
-			_, checked, err := c.compile(expression, Any)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := newRule(t, Declarations{Kind: Validating})
+			x, checked := c.expression(expression)
 			native := checked.NativeRep()
-			unchanged := func(d interpreter.InterpretableDecorator) interpreter.InterpretableDecorator { return d }
-			library, err := c.planner.plan(c.env, native, nil, unchanged)
+			in := &planning{planner: plannerOf(c.declared), checked: native, locals: locals(native)}
+			all, made := in.decorators(nil), 0
+			library, err := in.plan(c.in, all[:len(all)-1]) // without the quantifiers
 			if err != nil {
 				t.Fatal(err)
 			}
-			made := 0
-			if _, err := c.planner.plan(c.env, native, nil, func(d interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
-				in := &planning{planner: c.planner, checked: native, locals: locals(native)}
-				d = in.quantified(steps(native), d)
-				return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-					i, err := d(i)
-					if _, ok := i.(*quantifier); ok {
-						made++
-					}
-					return i, err
+			if _, err := in.plan(c.in, append(in.decorators(nil), func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+				if _, ok := i.(*quantifier); ok {
+					made++
 				}
-			}); err != nil || made != len(quantifiers(native, nil)) || made == 0 {
+				return i, nil
+			})); err != nil || made != len(quantifiers(native, nil)) || made == 0 {
 				t.Errorf("%s: %d loops were replaced, of %d (%v)", expression, made, len(quantifiers(native, nil)), err)
 			}
 			type outcome struct {
-				value, err       string
-				spent, remaining int64
-				loops, loopParts int
+				value, err string
+				work
+				exceeded bool
 			}
 			evaluate := func(plan *planned, budget int64) outcome {
-				e := c.Variables().Evaluate(context.Background(), &Input{Object: object}, budget)
-				v, err := e.value(&Expression{expression, plan})
-				return outcome{fmt.Sprint(v), fmt.Sprint(err), e.spent, e.remaining, e.loops, e.parts}
+				e := c.Evaluate(context.Background(), &Input{Object: object}, budget)
+				v, err := e.Value(&Expression{expression, plan})
+				return outcome{fmt.Sprint(v), fmt.Sprint(err), e.work, e.Exceeded()}
 			}
 			full := evaluate(x.planned, Budget)
 			for budget := int64(0); budget <= full.spent+1; budget += 1 + full.spent/40 {
@@ -90,14 +77,11 @@ func TestQuantifiersEndWithTheContext(t *testing.T) {
 	for i := range many {
 		many[i] = int64(i)
 	}
-	c := NewCompiler(Declarations{Kind: Validating})
-	x, err := c.Compile("object.many.all(a, object.many.all(b, a + b >= 0))", Bool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newRule(t, Declarations{Kind: Validating})
+	x, _ := c.expression("object.many.all(a, object.many.all(b, a + b >= 0))")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	e := c.Variables().Evaluate(ctx, &Input{Object: map[string]any{"many": many}}, Budget)
+	e := c.Evaluate(ctx, &Input{Object: map[string]any{"many": many}}, Budget)
 	if _, err := e.Bool(x); err != context.Canceled {
 		t.Error(err)
 	}

@@ -6,11 +6,10 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/interpreter"
 )
 
-// basePrices holds the prices of functions that every environment has and that belong to none of our Libraries.
-var basePrices = map[string]price{"quantity": measured, "isQuantity": measured}
+// baseLimits holds the limits of functions that every environment has and that belong to none of our Libraries.
+var baseLimits = map[string]limit{"quantity": measured, "isQuantity": measured}
 
 // Limits for a quantity in a text: its length in bytes, and its decimal exponent, since adding and comparing write all digits out.
 const (
@@ -20,7 +19,7 @@ const (
 
 // measured reports whether reading a quantity is too expensive. Adding or comparing a quantity with a large exponent would take a lifetime,
 // or all memory.
-func measured(args []ref.Val, _ interpreter.Activation) bool {
+func measured(args []ref.Val, _ *sizes) bool {
 	if len(args) == 0 {
 		return false
 	}
@@ -32,8 +31,8 @@ func measured(args []ref.Val, _ interpreter.Activation) bool {
 		return true
 	}
 	at := strings.IndexAny(string(text), "eE")
-	if at < 0 || at+1 == len(text) { // E without digits is a suffix
-		return false
+	if at < 0 || !strings.ContainsAny(string(text[at+1:]), "0123456789") || strings.Trim(string(text[:at]), "+-.0123456789") != "" {
+		return false // E without digits is a suffix, and a word with an E in it is no quantity
 	}
 	exponent, err := strconv.Atoi(string(text[at+1:]))
 	if err != nil {

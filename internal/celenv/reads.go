@@ -27,13 +27,11 @@ type reads struct {
 	lost      bool            // an expression could not be tracked, so it may read anything
 }
 
-// Reads returns which parts of object, oldObject, request, namespaceObject, params and authorizer the expressions compiled so
-// far read. The members of the result are the documents that are read. Evaluations of an object with only these parts have
-// the same results.
-func (c *Compiler) Reads() *value.Fields {
+// Fields returns what the expressions read. The members of the result are the documents that are read.
+func (r *reads) Fields() *value.Fields {
 	out := &value.Fields{}
-	out.Merge(&c.reads.doc)
-	if c.reads.lost {
+	out.Merge(&r.doc)
+	if r.lost {
 		for _, name := range documents {
 			out.Member(name).ReadAll()
 		}
@@ -41,13 +39,13 @@ func (c *Compiler) Reads() *value.Fields {
 	return out
 }
 
-// Calls reports whether any expression compiled so far calls a function of the library, such as http.
-func (c *Compiler) Calls(library string) bool { return c.reads.called[library] }
+// Calls reports whether any expression calls a function of the library, such as http.
+func (r *reads) Calls(library string) bool { return r.called[library] }
 
-// Asks reports whether any expression compiled so far queries the World, such as resources, services or registries.
-func (c *Compiler) Asks() bool {
-	for name := range c.reads.called {
-		if l := libraryNamed(name); l.Asks {
+// Asks reports whether any expression queries the World, such as resources, services or registries.
+func (r *reads) Asks() bool {
+	for name := range r.called {
+		if libraryNamed(name).Asks {
 			return true
 		}
 	}

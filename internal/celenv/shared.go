@@ -2,10 +2,10 @@ package celenv
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"sync"
 	"weak"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/interpreter"
 )
@@ -64,32 +64,22 @@ func (t *planTable) put(key planKey, p *planned) *planned {
 	return p
 }
 
-// plan returns the plan of a checked expression. It uses a shared plan if there is one.
-func (c *Compiler) plan(expression string, checked *ast.AST) (*planned, error) {
-	key := planKey{c.planner, c.signature, expression}
-	if c.alone {
-		key = planKey{}
-	} else if p := plans.get(key); p != nil {
-		return p, nil
+// plan returns the plan of a checked expression. It uses a shared plan if there is one, unless the plan belongs to the environment of one
+// Compiler alone.
+func (v *Variables) plan(p *planner, in *cel.Env, expression string, checked *ast.AST, ofObject func(*ast.AST) bool, alone bool) (*planned, error) {
+	key := planKey{p, v.signature, expression}
+	if !alone {
+		if known := plans.get(key); known != nil {
+			return known, nil
+		}
 	}
-	root, err := c.planner.plan(c.env, checked, c.variables.index)
+	root, err := p.plan(in, checked, v.index, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := &planned{root, int64(partsOf(checked.Expr())), ofObject(checked)}
-	if c.alone {
-		return p, nil
+	out := &planned{root, int64(partsOf(checked.Expr())), ofObject(checked)}
+	if alone {
+		return out, nil
 	}
-	return plans.put(key, p), nil
-}
-
-// sign adds a variable to the signature.
-func (c *Compiler) sign(name, expression string) {
-	h := sha256.New()
-	h.Write(c.signature[:])
-	for _, s := range []string{name, expression} {
-		h.Write(binary.AppendUvarint(nil, uint64(len(s))))
-		h.Write([]byte(s))
-	}
-	h.Sum(c.signature[:0])
+	return plans.put(key, out), nil
 }

@@ -9,16 +9,11 @@ import (
 // Equal expressions share one plan if they have the same variables in the same environment. Plans that no expression uses are removed.
 func TestSharedPlans(t *testing.T) {
 	compiled := func(d Declarations, variable, expression string) *planned {
-		c := NewCompiler(d)
+		c := newRule(t, d)
 		if variable != "" {
-			if err := c.Variable("v", variable); err != nil {
-				t.Fatal(err)
-			}
+			c.variable("v", variable)
 		}
-		x, err := c.Compile(expression, Any)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x, _ := c.expression(expression)
 		return x.planned
 	}
 	one := compiled(Declarations{Kind: Validating}, "object.a", "variables.v == object.b")

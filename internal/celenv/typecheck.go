@@ -40,11 +40,11 @@ func NewTypeCheck(d Declarations, name string, object Shape) (*Compiler, error) 
 	if !t.IsObject() {
 		return NewCompiler(d), nil // nothing is known about the object
 	}
-	env, err := extend(d.base(), d, t.CelType(), []*apiservercel.DeclType{t})
+	known, err := withObject(d, t)
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{declared: d, env: env, planner: d.planner(), alone: true, variables: &Variables{declared: d}, fields: slices.Sorted(maps.Keys(b.names))}, nil
+	return &Compiler{declared: d, env: known, planner: plannerOf(d), alone: true, variables: NewVariables(d), fields: slices.Sorted(maps.Keys(b.names))}, nil
 }
 
 // FieldMistake is a mistake about a field: the API server's text on one line, and how to correct it, if that is known.
@@ -67,7 +67,7 @@ func (c *Compiler) FieldMistakes(err error) []FieldMistake {
 	}
 	var out []FieldMistake
 	// The library prints every mistake as a line that begins with ERROR, followed by two lines of source.
-	for _, text := range strings.Split("\n"+e.text, "\nERROR: ")[1:] {
+	for _, text := range strings.Split("\n"+e.Text(), "\nERROR: ")[1:] {
 		m, hint := undefinedField().FindStringSubmatch(text), ""
 		switch {
 		case m != nil:

@@ -1,16 +1,12 @@
 package celenv
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-
-	"ephor.invalid/ephor/internal/value"
 )
 
 // opaque implements the common behaviour of library types: their values cannot be converted to other types.
@@ -31,37 +27,16 @@ func (o opaque) convert(v ref.Val, t ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", o.kind.TypeName(), t.TypeName())
 }
 
-// gvr is a resource with its group and version.
-type gvr struct{ apiVersion, resource string }
-
-// ConvertToNative implements the library's interface.
-func (g gvr) ConvertToNative(t reflect.Type) (any, error) { return opaque{gvrType}.ConvertToNative(t) }
-
-// ConvertToType implements the library's interface.
-func (g gvr) ConvertToType(t ref.Type) ref.Val { return opaque{gvrType}.convert(g, t) }
-
-// Equal implements the library's interface.
-func (g gvr) Equal(other ref.Val) ref.Val { return types.Bool(ref.Val(g) == other) }
-
-// Type implements the library's interface.
-func (g gvr) Type() ref.Type { return gvrType }
-
-// Value implements the library's interface.
-func (g gvr) Value() any { return g.document() }
-
-func (g gvr) document() any {
-	group, version, ok := strings.Cut(g.apiVersion, "/")
-	if !ok {
-		group, version = "", g.apiVersion
-	}
-	return map[string]any{"Group": group, "Version": version, "Resource": g.resource}
-}
-
 // record is a value with named texts, such as a service account.
 type record struct {
 	kind   *cel.Type
 	fields *map[string]any // by the names in expressions
 	shown  *map[string]any // by the names in JSON
+}
+
+// newRecord returns a value of the kind with these fields. shown has their names in JSON.
+func newRecord(kind *cel.Type, fields, shown map[string]any) ref.Val {
+	return record{kind, &fields, &shown}
 }
 
 // ConvertToNative implements the library's interface.
@@ -99,13 +74,4 @@ func (r record) Get(index ref.Val) ref.Val {
 func (r record) IsSet(field ref.Val) ref.Val {
 	_, ok := (*r.fields)[text(field)]
 	return types.Bool(ok)
-}
-
-// decodedOther converts a value that is not a JSON type to decoded JSON.
-func decodedOther(v ref.Val) (any, error) {
-	raw, err := json.Marshal(v.Value())
-	if err != nil {
-		return nil, err
-	}
-	return value.DecodeJSON(raw)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -65,7 +66,7 @@ func commands(families *compile.Registry) []*cobra.Command {
 		manifests.NewCreate(),
 		decisions.New(families),
 		newDocs(),
-		reports.NewExceptions(apply.NewExceptionRequest(families)),
+		reports.NewExceptions(apply.NewExceptionRequest(families), operate.NewRotateApprovals()),
 		explain.New(families),
 		manifests.NewFix(),
 		impact.New(families),
@@ -120,6 +121,7 @@ func Main(args []string, root *cobra.Command) int {
 		}
 		renameExamples(root)
 		root.SetArgs(args[1:])
+		root.SetContext(terminal.WithArguments(context.Background(), args[1:]))
 	}
 	return terminal.Code(root.Execute())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 
 	"ephor.invalid/ephor/api/cli/v1alpha1"
 	"ephor.invalid/ephor/internal/diag"
@@ -20,19 +21,20 @@ var ErrDeprecated = errors.New("deprecated schema")
 // is an error with its line. For a document without apiVersion or kind it returns ErrDeprecated, and out holds the
 // fields that could be read.
 func DecodeDocument(doc source.Document, out any) (diag.List, error) {
-	return decodeDocument(doc, source.Floats, out)
+	diags, _, err := decodeDocument(doc, source.Floats, out)
+	return diags, err
 }
 
-func decodeDocument(doc source.Document, numbers source.Numbers, out any) (diag.List, error) {
+func decodeDocument(doc source.Document, numbers source.Numbers, out any) (diags diag.List, kind string, err error) {
 	v, diags := doc.Value(numbers)
 	if diags.HasErrors() {
-		return diags, nil
+		return diags, "", nil
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
 		diags.Add(diag.Diagnostic{Pos: diag.Position{File: doc.File, Line: doc.Line}, Summary: "this document is not an object",
 			Hint: "begin it with apiVersion and kind"})
-		return diags, nil
+		return diags, "", nil
 	}
 	found := strict.DecodeFold(m, out)
 	position := doc.Positions()
@@ -41,11 +43,11 @@ func decodeDocument(doc source.Document, numbers source.Numbers, out any) (diag.
 	}
 	diags = append(diags, found...)
 	apiVersion, _ := m["apiVersion"].(string)
-	kind, _ := m["kind"].(string)
+	kind, _ = m["kind"].(string)
 	if apiVersion == "" || kind == "" {
-		return diags, ErrDeprecated
+		return diags, kind, ErrDeprecated
 	}
-	return diags, nil
+	return diags, kind, nil
 }
 
 // file decodes the only document of a file into out.
@@ -68,7 +70,15 @@ func fileOf(path, what string, numbers source.Numbers, out any) (diag.List, erro
 	if len(docs) != 1 {
 		return diag.List{{Pos: diag.Position{File: path}, Summary: fmt.Sprintf("a %s file holds one document, and this one %d", what, len(docs))}}, nil
 	}
-	return decodeDocument(docs[0], numbers, out)
+	diags, kind, err := decodeDocument(docs[0], numbers, out)
+	// Many files for Kyverno have the kind Value, which means the same.
+	if want := reflect.TypeOf(out).Elem().Name(); err == nil && kind != want && kind+"s" != want && !diags.HasErrors() {
+		diags.Add(diag.Diagnostic{
+			Severity: diag.Warning, Code: diag.Unchecked, Pos: docs[0].Positions()("kind"), Path: "kind", Hint: "it is read as one",
+			Summary: fmt.Sprintf("a %s file has the kind %s, and not %s", what, want, kind),
+		})
+	}
+	return diags, err
 }
 
 // ReadValues reads a file of kind Values.

@@ -58,13 +58,13 @@ func (r *Registry) ExceptionWith(o Object, options family.Options) (*policy.Exce
 	e, diags := x.Compile(o.Value, options)
 	diags = append(checkName(o), diags...)
 	e.APIVersion, e.Kind = typeOf(o)
-	e.Kinds = r.kindsWith(x)
+	e.Kinds = r.KindsWith(x)
 	locate(diags, o)
 	return e, diags
 }
 
-// kindsWith returns the kinds of policies whose families have such exceptions.
-func (r *Registry) kindsWith(x *family.Exceptions) (kinds []string) {
+// KindsWith returns the kinds of policies whose families have such exceptions.
+func (r *Registry) KindsWith(x *family.Exceptions) (kinds []string) {
 	for _, f := range r.Families() {
 		if f.Exceptions != x {
 			continue

@@ -46,8 +46,11 @@ type compiler struct {
 	allowance *compilecost.Allowance
 }
 
+const textForm = "write any or all, with a list of conditions below it, each with key, operator and value"
+
 func (c *compiler) malformed(path string) {
 	c.diags.Errorf(path, "%s", errMalformed)
+	c.diags.Hint("%s", textForm)
 	c.set.blocks = append(c.set.blocks, block{all: []condition{{broken: errMalformed}}})
 }
 
@@ -85,6 +88,7 @@ func (c *compiler) block(m map[string]any, path string) {
 		switch {
 		case name != "any" && name != "all", !isList && v != nil:
 			c.diags.Errorf(at, "%s", errMalformed)
+			c.diags.Hint("%s", textForm)
 			b.all = append(b.all, condition{broken: errMalformed})
 		case v == nil:
 		case name == "any":
@@ -112,6 +116,7 @@ func (c *compiler) condition(v any, path string) condition {
 	name, hasOperator := m["operator"].(string)
 	if !hasKey || !hasValue || !hasOperator {
 		c.diags.Errorf(path, "%s", missingMember)
+		c.diags.Hint("a condition has key, operator and value")
 		return condition{broken: errors.New(missingMember)}
 	}
 	op := registry.byName[name]
@@ -129,6 +134,7 @@ func (c *compiler) condition(v any, path string) condition {
 		c.set.deprecated.Warnf(join(path, "operator"),
 			"Operator %s has been deprecated and will be removed soon. Use these instead: %q", op.Name, op.Replacements)
 		c.set.deprecated.Code(diag.DeprecatedOperator, op.Name)
+		c.set.deprecated.Hint("%s asks about all elements of a list, %s about at least one", op.Replacements[0], op.Replacements[1])
 	}
 	c.checkOperation(key, value, path)
 
@@ -172,6 +178,7 @@ func (c *compiler) checkOperation(key, value any, path string) {
 			if !ok {
 				c.diags.Errorf(index(join(path, "value"), i),
 					"'value[%d]' found to be of the type %s. The provided values are expected to be strings", i, typeName(e))
+				c.diags.Hint("write the names of operations in quotes")
 				continue
 			}
 			c.checkOperationName(s, path)
@@ -179,6 +186,7 @@ func (c *compiler) checkOperation(key, value any, path string) {
 	default:
 		c.diags.Errorf(join(path, "value"),
 			"'value' found to be of the type %s. The provided value is expected to be a string or a list of strings", typeName(v))
+		c.diags.Hint("write a list of operations, such as [CREATE, UPDATE]")
 	}
 }
 
@@ -192,6 +200,7 @@ func (c *compiler) checkOperationName(s, path string) {
 	}
 	c.diags.Errorf(join(path, "value"),
 		"unknown value '%s' found under the 'value' field. Only the following values are allowed: %s", s, allowedOperations)
+	c.diags.Hint("write the name of an operation in capitals")
 }
 
 func typeName(v any) string {

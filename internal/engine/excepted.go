@@ -24,8 +24,15 @@ func (r *runner) excepted(c *policy.Call, y policy.Yield) policy.Yield {
 	case !fails(&y):
 		return y
 	}
+	workload, audit := false, false
+	for _, e := range c.Rule.Exceptions {
+		workload, audit = workload || e.Workload, audit || e.Audit
+	}
+	if !workload && !audit {
+		return y
+	}
 	again := further(c)
-	if slices.ContainsFunc(c.Rule.Exceptions, func(e *policy.Exception) bool { return e.Workload }) {
+	if workload {
 		again.exceptions.Owners = r.owners(c)
 		if len(again.exceptions.Owners) > 0 {
 			if with := r.again(again, func(e *policy.Exception) bool { return e.Workload }); !fails(&with) && with.Status != policy.StatusError {
@@ -33,7 +40,7 @@ func (r *runner) excepted(c *policy.Call, y policy.Yield) policy.Yield {
 			}
 		}
 	}
-	if slices.ContainsFunc(c.Rule.Exceptions, func(e *policy.Exception) bool { return e.Audit }) {
+	if audit {
 		again.exceptions.Audits = true
 		if with := r.again(again, func(e *policy.Exception) bool { return e.Audit }); len(with.Exceptions) > 0 && !fails(&with) && with.Status != policy.StatusError {
 			y.Admitted, y.Exceptions = true, with.Exceptions

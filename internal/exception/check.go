@@ -34,15 +34,18 @@ func Check(e *kyvernov2.PolicyException) diag.List {
 	spec := &e.Spec
 	if e.Name == "" {
 		l.Required("metadata.name", "an exception needs a name")
+		l.Hint("add metadata.name, such as legacy-web")
 	}
 	if len(spec.Exceptions) == 0 {
 		l.Required("spec.exceptions", "an exception names the rules that it is for")
+		l.Hint("add spec.exceptions with a policyName and ruleNames; `ephor create exception` writes one")
 	}
 	for i, x := range spec.Exceptions {
 		path := "spec.exceptions[" + strconv.Itoa(i) + "]"
 		switch {
 		case x.PolicyName == "":
 			l.Errorf(path+".policyName", "%s", textPolicyName)
+			l.Hint("add the name of the policy, without its namespace")
 		case wildcard.Has(x.PolicyName):
 			l.Warnf(path+".policyName", "the exception is for no policy: %q is taken literally", x.PolicyName)
 			l.Hint("only rule names may have wildcards; add one entry for each policy")
@@ -90,6 +93,7 @@ func checkWorkload(l *diag.List, spec *kyvernov2beta1.PolicyExceptionSpec) {
 	for _, f := range slices.Concat(spec.Match.Any, spec.Match.All) {
 		if len(f.Roles)+len(f.ClusterRoles)+len(f.Subjects) > 0 {
 			l.Errorf(path, "an exception that covers workloads cannot select by the requester: a controller makes the other objects")
+			l.Hint("remove subjects, roles and clusterRoles")
 		}
 		for _, kind := range f.ResourceDescription.Kinds {
 			named = named || workload.IsController(kind[strings.LastIndexByte(kind, '/')+1:])

@@ -26,7 +26,7 @@ func Compile(object map[string]any, o family.Options) (*policy.Exception, diag.L
 	out := &policy.Exception{
 		APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation, ResourceVersion: e.ResourceVersion,
 		Background: e.Spec.Background == nil || *e.Spec.Background,
-		Object:     object,
+		Source:     func() map[string]any { return object },
 	}
 	for _, x := range e.Spec.Exceptions {
 		out.Rules = append(out.Rules, policy.ExceptionRules{Policy: x.PolicyName, Names: x.RuleNames})
@@ -47,7 +47,7 @@ func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List
 	m := kyvernov1.MatchResources{Any: e.Spec.Match.Any, All: e.Spec.Match.All}
 	matcher, diags := match.CompileWith(m, nil, "", "spec", match.Options{IgnoreOperations: true, NamespacesPass: true, OnlyMatch: true})
 	out.Needs.Merge(matcher.Needs())
-	out.Match = matcher.Match
+	out.Match, out.MatchSteps = matcher.Match, matcher.Steps()
 	return diags
 }
 

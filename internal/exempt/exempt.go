@@ -44,10 +44,14 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 	}
 	var whole, partial []*policy.Exception
 	var unknown error
-	own, given := apart(c), c.ForExceptions()
+	var own *evaluation
+	given := c.ForExceptions()
 	for _, e := range c.Rule.Exceptions {
-		if e.Audit && !given.Audits {
+		if e.Audit && !given.Audits || len(given.Owners) == 0 && misses(c, e) {
 			continue
+		}
+		if own == nil {
+			own = apart(c)
 		}
 		switch ok, err := own.applies(e, variables); {
 		case err != nil:
@@ -77,6 +81,21 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 		whole = whole[:1]
 	}
 	return Verdict{Exempt: true, Result: t.Result(whole)}, nil
+}
+
+// misses reports whether the exception does not select the object of the call, as far as that is known without a budget. Most exceptions of a
+// rule are for other objects.
+func misses(c *policy.Call, e *policy.Exception) (certain bool) {
+	if e.Match == nil || e.MatchSteps > 0 || c.Request.Trace != nil {
+		return false
+	}
+	defer func() {
+		if recover() != nil {
+			certain = false
+		}
+	}()
+	ok, err := e.Match(c.Context(), c.Request)
+	return !ok && err == nil
 }
 
 // evaluation evaluates exceptions with a budget of their own, so that they cannot use up that of the policy.

@@ -172,10 +172,17 @@ func yamlRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 		switch {
 		case err == nil && string(bytes.TrimSpace(text)) == "null":
 			continue
-		case !emit(Record{At: at, Text: string(text), Err: err}):
+		case !emit(Record{At: at, Text: string(text), Err: brokenYAML(err)}):
 			return false
 		}
 	}
+}
+
+func brokenYAML(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New("broken YAML: " + strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // Reasons why a record is not a request for admission. Such records are counted; they are not mistakes.

@@ -9,6 +9,7 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/policy"
@@ -51,7 +52,7 @@ type Exceptions struct {
 // Watches returns the informers of the exceptions.
 func (x *Exceptions) Watches() (all []Watch) {
 	for _, k := range x.Families.ExceptionsFrom(x.Kinds) {
-		of := &exceptionsOf{Exceptions: x, kind: k}
+		of := &exceptionsOf{Exceptions: x, kind: k, kinds: x.Families.KindsWith(k)}
 		of.objects = objects{
 			log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
 			take: of.update, drop: of.drop, seen: func() {},
@@ -72,7 +73,7 @@ func (x *Exceptions) Watches() (all []Watch) {
 	return all
 }
 
-// Recompile compiles all exceptions again, for another version of the API server.
+// Recompile compiles all exceptions again, and checks their approvals: for another version of the API server, or other keys.
 func (x *Exceptions) Recompile() {
 	for _, of := range x.followed {
 		for id := range of.objects.list() {
@@ -92,6 +93,7 @@ type exceptionsOf struct {
 	*Exceptions
 	kind    *family.Exceptions
 	objects objects
+	kinds   []string // of the policies that have such exceptions
 	// seals are the approvals of the states that were put into the catalog. Other changes of a status are no change of the exception.
 	seals map[policy.ExceptionID]string
 	turn  sync.Mutex // held while a state of an object is put into the catalog, so that an older one never comes last
@@ -110,6 +112,9 @@ func sealOf(u *unstructured.Unstructured) string {
 	by, _, _ := unstructured.NestedString(u.Object, "status", "approval", "by")
 	return by + " " + seal
 }
+
+// noSeal is the result of sealOf for an exception without an approval.
+const noSeal = " "
 
 func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
 	return policy.ExceptionID{Group: x.kind.Group, Namespace: u.GetNamespace(), Name: u.GetName()}
@@ -130,11 +135,7 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 			panic(v)
 		}
 	}()
-	var options family.Options
-	if x.Server != nil {
-		options.Server = x.Server()
-	}
-	e, diags := x.Families.ExceptionWith(compile.Object{Value: u.Object}, options)
+	e, diags := x.compile(u.Object)
 	if err := diags.Err(); err != nil {
 		// The previous version no longer reflects the author's intent.
 		if x.KeepMistaken && e != nil {
@@ -143,6 +144,14 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 			x.remove(id)
 		}
 		return err
+	}
+	if source := x.objects.source(idOf(u)); source != nil {
+		e.Source = source
+		e = e.AtRest(func() *policy.Exception {
+			whole, _ := x.compile(source())
+			whole.Source = source
+			return whole
+		})
 	}
 	if !x.approved(u, id, e) {
 		return nil
@@ -155,6 +164,19 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 	return nil
 }
 
+// compile compiles an exception. The kinds of policies are shared by all of them.
+func (x *exceptionsOf) compile(object map[string]any) (*policy.Exception, diag.List) {
+	var options family.Options
+	if x.Server != nil {
+		options.Server = x.Server()
+	}
+	e, diags := x.Families.ExceptionWith(compile.Object{Value: object}, options)
+	if e != nil {
+		e.Kinds = x.kinds
+	}
+	return e, diags
+}
+
 // approved reports whether the exception has the approval that it needs. Otherwise it removes the exception from the catalog.
 func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.ExceptionID, e *policy.Exception) bool {
 	if x.Approved == nil {
@@ -164,7 +186,9 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	if x.seals == nil {
 		x.seals = map[policy.ExceptionID]string{}
 	}
-	x.seals[id] = sealOf(u)
+	seal := sealOf(u)
+	news := seal != noSeal && x.seals[id] != seal
+	x.seals[id] = seal
 	x.mu.Lock()
 	delete(x.pending, id)
 	if !ok {
@@ -179,19 +203,20 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	}
 	x.remove(id)
 	x.Log.Info("exception is pending", "exception", e.Key(), "group", id.Group, "error", err)
-	if err != nil { // the keys cannot be read
+	if err != nil || news { // the keys cannot be read, or were read before the key of this approval was made
+		key := idOf(u)
 		time.AfterFunc(approvalPause, func() {
 			x.turn.Lock()
 			defer x.turn.Unlock()
-			if x.objects.get(idOf(u)) == u { // it is still the last state
-				_ = x.objects.safely(u, func() error { return x.put(u) })
+			if last := x.objects.get(key); last != nil {
+				_ = x.objects.safely(last, func() error { return x.put(last) })
 			}
 		})
 	}
 	return false
 }
 
-// approvalPause is the time after which an approval is checked again that could not be checked.
+// approvalPause is the time after which an approval is checked again that could not be checked. Keys in memory are younger by then.
 const approvalPause = 15 * time.Second
 
 // Pending returns the exceptions that wait for an approval.

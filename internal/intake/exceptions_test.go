@@ -272,14 +272,17 @@ func TestPendingExceptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := catalog.New()
 		var broken atomic.Bool
+		var asked atomic.Int32
+		var known atomic.Value
+		known.Store("jane")
 		x := &Exceptions{
 			Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			Approved: func(object map[string]any) (bool, error) {
 				by, _, _ := unstructured.NestedString(object, "status", "approval", "by")
-				if broken.Load() {
+				if asked.Add(1); broken.Load() {
 					return false, errors.New("no key")
 				}
-				return by == "jane", nil
+				return by == known.Load(), nil
 			},
 		}
 		h := x.Watches()[0].Handler
@@ -312,7 +315,19 @@ func TestPendingExceptions(t *testing.T) {
 		broken.Store(false)
 		time.Sleep(approvalPause)
 		expect("the keys can be read again", 1)
-		h.OnDelete(object("jane", 3))
+		h.OnUpdate(nil, object("joe", 4)) // with a key that this process does not know yet
+		expect("approved with a new key", 0)
+		known.Store("joe")
+		time.Sleep(approvalPause)
+		expect("the new key is known", 1)
+		h.OnUpdate(nil, object("ann", 5))
+		expect("a false approval", 0)
+		asked.Store(0)
+		time.Sleep(10 * approvalPause)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("a false approval is checked %d more times, want 1", n)
+		}
+		h.OnDelete(object("ann", 5))
 		if len(x.Pending())+len(c.Snapshot().Exceptions()) > 0 {
 			t.Error("it is deleted")
 		}

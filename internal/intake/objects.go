@@ -32,7 +32,7 @@ type objects struct {
 	seen func()
 
 	mu  sync.Mutex
-	all map[policy.ID]*unstructured.Unstructured // shared with the cache
+	all map[policy.ID]any // *unstructured.Unstructured or *Packed, shared with the cache
 }
 
 func idOf(u *unstructured.Unstructured) policy.ID {
@@ -48,7 +48,7 @@ func (o *objects) handler() toolscache.ResourceEventHandler {
 			if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
-			if u, ok := obj.(*unstructured.Unstructured); ok {
+			if u := tree(obj); u != nil {
 				o.remove(u)
 			}
 		},
@@ -56,8 +56,8 @@ func (o *objects) handler() toolscache.ResourceEventHandler {
 }
 
 func (o *objects) set(obj any) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
+	u := tree(obj)
+	if u == nil {
 		return
 	}
 	if o.accept != nil && !o.accept(u) {
@@ -67,12 +67,18 @@ func (o *objects) set(obj any) {
 		return
 	}
 	o.mu.Lock()
-	old := o.all[idOf(u)]
+	before := o.all[idOf(u)]
 	if o.all == nil {
-		o.all = map[policy.ID]*unstructured.Unstructured{}
+		o.all = map[policy.ID]any{}
 	}
-	o.all[idOf(u)] = u
+	if p, ok := obj.(*Packed); ok {
+		if same, ok := before.(*Packed); ok && same.text == p.text {
+			p.text = same.text // compiled forms share it
+		}
+	}
+	o.all[idOf(u)] = obj
 	o.mu.Unlock()
+	old := tree(before)
 	defer o.seen()
 	if old != nil && o.sameContent(old, u) {
 		if o.same != nil {
@@ -110,13 +116,27 @@ func (o *objects) safely(u *unstructured.Unstructured, f func() error) (err erro
 func (o *objects) get(id policy.ID) *unstructured.Unstructured {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.all[id]
+	return tree(o.all[id])
+}
+
+// source returns the source of an object for its compiled form; nil if its tree is the source.
+func (o *objects) source(id policy.ID) func() map[string]any {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p, ok := o.all[id].(*Packed); ok {
+		return p.Object
+	}
+	return nil
 }
 
 func (o *objects) list() map[policy.ID]*unstructured.Unstructured {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.all)
+	out := make(map[policy.ID]*unstructured.Unstructured, len(o.all))
+	for id, obj := range o.all {
+		out[id] = tree(obj)
+	}
+	return out
 }
 
 // sameContent reports whether both compile to the same result. Only one part of a status matters: whether the policy is

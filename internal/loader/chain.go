@@ -161,6 +161,7 @@ func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string, a *co
 	var diags diag.List
 	if e.Name == "" {
 		diags.Errorf(path+".name", "a name is required for context entries")
+		diags.Hint("add a name, by which expressions read the entry: {{ name }}")
 	} else if slices.Contains(reserved, e.Name) {
 		diags.Errorf(path+".name", "entry name %s is invalid as it conflicts with a pre-defined variable %s", e.Name, e.Name)
 		diags.Hint("choose another name for the entry")
@@ -173,6 +174,7 @@ func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string, a *co
 	}
 	if len(owners) != 1 {
 		diags.Errorf(path, "exactly one of configMap or apiCall or imageRegistry or variable is required for context entries")
+		diags.Hint("write one entry for each of them, with a name of its own; globalReference may stand there too")
 		return broken(diags)
 	}
 	c := owners[0].compile(e, input{policyNamespace: policyNamespace, path: path + "." + owners[0].Field, allowance: a})

@@ -127,6 +127,7 @@ func (x *call) compile(c *compiled, a *kyvernov1.APICall, in input) {
 		v := c.template(d.Value, at+".value")
 		if d.Key == "" || v == nil {
 			c.diags.Errorf(at, "data needs a key and a value")
+			c.diags.Hint("write both, such as {key: image, value: \"{{ request.object.spec.containers[0].image }}\"}")
 			continue
 		}
 		x.data = append(x.data, field{d.Key, v})

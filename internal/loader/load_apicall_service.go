@@ -36,11 +36,13 @@ func compileService(c *compiled, s *kyvernov1.ServiceCall, in input, entry strin
 	}
 	if s.URL == "" {
 		c.diags.Errorf(at+".url", "missing service for APICall %s", entry)
+		c.diags.Hint("add service.url, such as https://checks.tools.svc/allowed")
 	}
 	x := &service{url: c.text(s.URL, at+".url"), variableHost: variableHost(s.URL), caBundle: s.CABundle}
 	for i, h := range s.Headers {
 		if h.Key == "" || strings.Contains(h.Key, "{{") {
 			c.diags.Errorf(at+".headers["+strconv.Itoa(i)+"].key", "a header needs a name without variables")
+			c.diags.Hint("write a fixed name in key; the value may have variables")
 			continue
 		}
 		x.headers = append(x.headers, header{h.Key, c.text(h.Value, at+".headers["+strconv.Itoa(i)+"].value")})

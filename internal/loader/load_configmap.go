@@ -29,6 +29,7 @@ func compileConfigMap(e *kyvernov1.ContextEntry, in input) compiled {
 	ref, entryName := e.ConfigMap, e.Name
 	if ref.Name == "" {
 		c.diags.Errorf(in.path+".name", "a name is required for configMap context entry")
+		c.diags.Hint("add configMap.name, the name of the ConfigMap")
 		return c
 	}
 	namespace := ref.Namespace

@@ -28,6 +28,7 @@ func compileGlobalReference(e *kyvernov1.ContextEntry, in input) compiled {
 	ref, entry := e.GlobalReference, e.Name
 	if ref.Name == "" {
 		c.diags.Errorf(in.path+".name", "a name is required for globalReference context entry")
+		c.diags.Hint("add globalReference.name, the name of a GlobalContextEntry")
 	}
 	// A namespaced policy would read data of the whole cluster (S5 in docs/security/threat-model.md).
 	if in.policyNamespace != "" {

@@ -33,11 +33,13 @@ func compileImageRegistry(e *kyvernov1.ContextEntry, in input) compiled {
 	ref, entry := e.ImageRegistry, e.Name
 	if ref.Reference == "" {
 		c.diags.Errorf(in.path+".reference", "a ref is required for imageRegistry context entry")
+		c.diags.Hint("add imageRegistry.reference, such as \"{{ element.image }}\"")
 	}
 	reference := c.text(ref.Reference, in.path+".reference")
 	if text, static := reference.Static(); static && text != "" {
 		if _, err := imageref.Parse(text.(string)); err != nil {
 			c.diags.Errorf(in.path+".reference", "bad image: %s: %v", text, err)
+			c.diags.Hint("write [registry/]name[:tag][@digest], in small letters, such as ghcr.io/shop/web:1.4")
 		}
 	}
 	q := c.query(entry, ref.JMESPath, in.path+".jmesPath")

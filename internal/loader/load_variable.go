@@ -54,9 +54,11 @@ func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
 	v := e.Variable
 	if v.Value == nil && v.JMESPath == "" {
 		c.diags.Errorf(in.path, "a variable must define a value or a jmesPath expression")
+		c.diags.Hint("add value: with the value itself, or jmesPath: with an expression")
 	}
 	if v.Default != nil && v.JMESPath == "" {
 		c.diags.Errorf(in.path+".default", "a variable must define a default value only when a jmesPath expression is defined")
+		c.diags.Hint("add a jmesPath, or write the default as the value")
 	}
 	x := &variableEntry{name: e.Name, source: v.JMESPath}
 	x.value = c.template(v.Value, in.path+".value")
@@ -69,6 +71,7 @@ func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
 			query, err := jmespath.CompileWithin(c.allowance, text.(string), jmespath.Quoting{})
 			if err != nil {
 				c.diags.Errorf(in.path+".jmesPath", "failed to parse JMESPath %s: %v", v.JMESPath, err)
+				c.diags.Hint("correct the expression; `ephor jp query` tries it")
 			} else if x.query = query; x.value == nil {
 				c.reads.AddExpr(query)
 			}
@@ -108,6 +111,7 @@ func (c *compiled) template(raw *apiextensionsv1.JSON, path string) *template.Te
 	v, err := value.DecodeJSON(raw.Raw)
 	if err != nil {
 		c.diags.Errorf(path, "invalid JSON: %v", err)
+		c.diags.Hint("write a value of YAML or JSON, with texts in quotes")
 		return nil
 	}
 	t := template.Compile(v, template.Options{Allowance: c.allowance})

@@ -27,6 +27,7 @@ func (c *compiled) query(entry, source, path string) *query {
 		expr, err := jmespath.CompileWithin(c.allowance, text.(string), jmespath.Quoting{})
 		if err != nil {
 			c.diags.Errorf(path, "failed to parse JMESPath %s: %v", source, err)
+			c.diags.Hint("correct the expression; `ephor jp query` tries it")
 			return q
 		}
 		q.expr = expr

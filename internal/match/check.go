@@ -77,6 +77,7 @@ func (c *checker) filter(f kyvernov1.ResourceFilter, path string) {
 		switch s.Kind {
 		case "":
 			c.list.Required(at+".kind", "")
+			c.list.Hint("write User, Group or ServiceAccount")
 		case "User", "Group":
 		case "ServiceAccount":
 			if s.Namespace == "" {
@@ -89,6 +90,7 @@ func (c *checker) filter(f kyvernov1.ResourceFilter, path string) {
 		}
 		if s.Name == "" {
 			c.list.Required(at+".name", "")
+			c.list.Hint("add the name of the user, group or ServiceAccount; `*` stands for any")
 		}
 	}
 	for i, role := range f.Roles {

@@ -26,14 +26,19 @@ type filter struct {
 	steps []step
 	// resource, user: the filter restricts the resource, the requester.
 	resource, user bool
-	kinds          []policy.Target // the valid kind selectors
-	hasKinds       bool            // the filter has kinds, valid or not
-	description    kyvernov1.ResourceDescription
-	operations     []policy.Operation
-	labels         map[string]string // matchLabels of a valid selector
-	requesters     []rbacv1.Subject
-	roles          []string // roles and cluster roles
-	path           string   // field path of the filter in the policy
+	path           string // field path of the filter in the policy
+	*authored             // nil with OnlyMatch
+}
+
+// authored is the filter as its author wrote it, for what is derived from it.
+type authored struct {
+	kinds       []policy.Target // the valid kind selectors
+	hasKinds    bool            // the filter has kinds, valid or not
+	description kyvernov1.ResourceDescription
+	operations  []policy.Operation
+	labels      map[string]string // matchLabels of a valid selector
+	requesters  []rbacv1.Subject
+	roles       []string // roles and cluster roles
 }
 
 // compileFilter orders the tests by cost: first those that compare two words, then those that walk the object, and last
@@ -43,10 +48,11 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	if o.IgnoreOperations {
 		d.Operations = nil
 	}
-	out := filter{resource: !d.IsZero(), user: asksUser(u), hasKinds: len(d.Kinds) > 0, description: d, path: path, requesters: u.Subjects}
+	out := filter{resource: !d.IsZero(), user: asksUser(u), path: path, authored: &authored{hasKinds: len(d.Kinds) > 0, description: d, requesters: u.Subjects}}
 	out.roles = append(append(out.roles, u.Roles...), u.ClusterRoles...)
-	add := func(a attribute, t test) { out.steps = append(out.steps, step{test: t, attribute: a}) }
-	addUser := func(a attribute, t test) { out.steps = append(out.steps, step{test: t, attribute: a, user: true}) }
+	steps := make([]step, 0, 16)
+	add := func(a attribute, t test) { steps = append(steps, step{test: t, attribute: a}) }
+	addUser := func(a attribute, t test) { steps = append(steps, step{test: t, attribute: a, user: true}) }
 
 	if len(d.Operations) > 0 {
 		for _, o := range d.Operations {
@@ -99,6 +105,7 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	if len(u.ClusterRoles) > 0 {
 		addUser(attribute{"clusterRoles", u.ClusterRoles, gotClusterRoles}, matchClusterRoles(u.ClusterRoles))
 	}
+	out.steps = append(out.steps, steps...) // in the size that it needs, since exceptions may be many
 	return out
 }
 

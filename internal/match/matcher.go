@@ -45,7 +45,7 @@ type Options struct {
 	// NamespacesPass: a namespaceSelector does not restrict objects of kind Namespace, instead of never matching them
 	// (exceptions, cleanup).
 	NamespacesPass bool
-	// OnlyMatch: the Matcher has no Targets, so that it takes less memory (exceptions, which may be many).
+	// OnlyMatch: the Matcher has no Targets, Excludes and Header, so that it takes less memory (exceptions, which may be many).
 	OnlyMatch bool
 	// Subject is the name of the blocks' owner in diagnostics; empty stands for Rule.
 	Subject string
@@ -63,12 +63,12 @@ func CompileWith(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, polic
 	for _, b := range []*block{&out.match, &out.exclude} {
 		for i := range b.filters {
 			f := &b.filters[i]
-			if o.OnlyMatch {
-				f.kinds = nil
-			}
 			out.needs.User = out.needs.User || f.user
 			if f.description.NamespaceSelector != nil {
 				out.needs.NamespaceLabels = true
+			}
+			if o.OnlyMatch {
+				f.authored = nil
 			}
 		}
 	}

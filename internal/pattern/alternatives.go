@@ -29,6 +29,7 @@ func CompileAlternatives(v any, path string, allowance *compilecost.Allowance) (
 	list, ok := v.([]any)
 	if !ok {
 		diags.Errorf(path, "failed to deserialize anyPattern, expect array: %s", describe(v))
+		diags.Hint("write a list, with - before each pattern")
 		return &Alternatives{}, diags
 	}
 	a := &Alternatives{patterns: make([]*Pattern, len(list))}

@@ -33,11 +33,13 @@ func (c *compiler) compile(v any, at position) *node {
 func (c *compiler) node(v any, at position) *node {
 	if at.depth > budget.MaxDepth {
 		c.diags.Errorf(at.field, "the pattern is nested more than %d levels deep", budget.MaxDepth)
+		c.diags.Hint("split the pattern into several rules, or use conditions")
 		return &node{}
 	}
 	if c.paths += len(at.field) + len(at.errors); c.paths > maxPaths {
 		if c.paths < 2*maxPaths { // reported once
 			c.diags.Errorf("", "the pattern is too large: the paths of its parts have more than %d bytes together", maxPaths)
+			c.diags.Hint("split the pattern into several rules")
 		}
 		c.paths = 2 * maxPaths
 		return &node{}
@@ -62,6 +64,7 @@ func (c *compiler) node(v any, at position) *node {
 		return &node{kind: scalarNode, scalar: CompileScalar(v)}
 	}
 	c.diags.Errorf(at.field, "error at '%s', pattern contains unknown type", at.errors)
+	c.diags.Hint("write a mapping, a list, a text, a number, a boolean or null")
 	return &node{}
 }
 
@@ -100,8 +103,10 @@ func (c *compiler) checkAnchor(kind anchorKind, full string, v any, at position)
 	case existence:
 		if list, ok := v.([]any); !ok {
 			c.diags.Errorf(at.field, "existence anchor should have value of type list")
+			c.diags.Hint("write a list with one pattern, as in ^(containers): [{image: \"a/*\"}]")
 		} else if len(list) == 0 {
 			c.diags.Errorf(at.field, "existence anchor: should have at least one value")
+			c.diags.Hint("add the pattern that one element of the list has to fit")
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ephor.invalid/ephor/internal/diag"
@@ -28,6 +29,8 @@ type Exception struct {
 	// Match reports whether the exception selects the object of the request; nil means that it selects every object. An error means that the
 	// answer is unknown.
 	Match func(ctx context.Context, r *Request) (bool, error)
+	// MatchSteps is what Rule.MatchSteps is for a rule.
+	MatchSteps int
 	// Conditions reports whether the conditions of the exception are true, with the variables of the rule; nil if it has none.
 	Conditions func(c *Call, variables Variables) (bool, error)
 	// Needs holds the data that Match and Conditions read. Reads holds the fields of the request's object that they read; nil for any field.
@@ -53,10 +56,42 @@ type Exception struct {
 	Workload bool
 	// Audit: the objects are not exempt. A failure is reported, and does not deny the request.
 	Audit bool
-	// Object is the source of the exception, which is needed to convert it.
-	Object map[string]any
+	// Source returns the source of the exception, which is needed to convert it. Do not change it.
+	Source func() map[string]any
+	rest   *rest // what AtRest left out; nil for nothing
 	// Diags are the mistakes found by Check and Compile. Do not use an exception with errors.
 	Diags diag.List
+}
+
+// AtRest returns a copy of the exception without what only evaluations need, so that it takes less memory while no policy exists that it names.
+// compile returns the exception as it is; it is called at most once.
+func (e *Exception) AtRest(compile func() *Exception) *Exception {
+	out := *e
+	out.Match, out.Conditions, out.Controls, out.Images, out.Values, out.Diags = nil, nil, nil, nil, nil, nil
+	out.rest = &rest{compile: compile}
+	return &out
+}
+
+// rest compiles an exception when it is needed.
+type rest struct {
+	once    sync.Once
+	compile func() *Exception
+	whole   *Exception
+}
+
+// Whole returns the exception with everything that evaluations need.
+func (e *Exception) Whole() *Exception {
+	if e.rest == nil {
+		return e
+	}
+	e.rest.once.Do(func() { e.rest.whole = e.rest.compile() })
+	out := e.rest.whole
+	if out.EndsSoon != e.EndsSoon {
+		changed := *out
+		changed.EndsSoon = e.EndsSoon
+		return &changed
+	}
+	return out
 }
 
 // Mistaken returns a copy of the exception that makes each rule it names fail with the error.

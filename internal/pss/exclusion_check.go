@@ -31,18 +31,18 @@ func CompileExclusions(in []kyvernov1.PodSecurityStandard, level, path string) (
 }
 
 func checkExclusion(l *diag.List, x *kyvernov1.PodSecurityStandard, level, path string) {
-	invalid := func(why string) { l.Invalid(path+".controlName", x.ControlName, why) }
 	c := controlNamed(x.ControlName)
 	switch {
 	case c == nil:
 		l.Unsupported(path+".controlName", x.ControlName, diag.Listed(controlNames()))
 	case c.images == imagesRequired && len(x.Images) == 0:
-		invalid(textImagesMissing)
+		l.Invalid(path+".controlName", x.ControlName, textImagesMissing)
 		l.Hint("images: [\"*\"] exempts the containers of all images")
 	case c.images == imagesForbidden && len(x.Images) > 0:
-		invalid(textImagesForbidden)
+		l.Invalid(path+".controlName", x.ControlName, textImagesForbidden)
+		l.Hint("remove images: the control is about the whole Pod")
 	case level == LevelBaseline && c.level != LevelBaseline:
-		invalid(textOtherLevel)
+		l.Invalid(path+".controlName", x.ControlName, textOtherLevel)
 		l.Hint("the level %s does not check it", level)
 	}
 	switch {

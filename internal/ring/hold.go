@@ -67,6 +67,9 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
+// WrappedRoundTripper returns the transport below the guard, which client-go looks for to close idle connections.
+func (g guard) WrappedRoundTripper() http.RoundTripper { return g.next }
+
 // Hold begins work on a key. ok is false if it may not begin now; Changed reports when to try again. ctx is done when parent is, and
 // with the cause ErrLapsed once the replica has lost the key. Call release when no work is in progress any more.
 func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool) {

@@ -176,17 +176,21 @@ func (c *compiler) kind(r *kyvernov1.Rule) *Kind {
 	switch {
 	case groups == 0:
 		c.diags.Errorf(c.in.Path, "No operation defined in the rule '%s'.(supported operations: mutate,validate,generate,verifyImages)", r.Name)
+		c.diags.Hint("add one of them to the rule")
 		return nil
 	case groups > 1:
 		c.diags.Errorf(c.in.Path, "Multiple operations defined in the rule '%s', only one operation (mutate,validate,generate,verifyImages) is allowed per rule", r.Name)
+		c.diags.Hint("split it into one rule for each of them, with a name of its own")
 	}
 	found := kindsOf(r)
 	switch {
 	case len(found) == 0 && r.Validation != nil:
 		c.diags.Errorf(c.in.Path+".validate", "one of pattern, anyPattern, deny, foreach, cel must be specified")
+		c.diags.Hint("podSecurity and manifests are possible as well; a message alone checks nothing")
 		return nil
 	case len(found) == 0:
 		c.diags.Errorf(c.in.Path+".mutate", "one of `foreach`, `patchStrategicMerge`, or `patchesJson6902` must be specified")
+		c.diags.Hint("patchStrategicMerge is the usual one: it has the fields to set, as in the object")
 		return nil
 	case len(found) > 1 && groups == 1:
 		c.several(found)
@@ -198,10 +202,11 @@ func (c *compiler) several(found []*Kind) {
 	switch found[0].group() {
 	case "validate":
 		c.diags.Errorf(c.in.Path+".validate", "only one of pattern, anyPattern, deny, foreach, cel can be specified")
+		c.diags.Hint("split the rule into one rule for each of %s", fields(found))
 	case "mutate":
 		c.diags.Errorf(c.in.Path+".mutate", "only one of `foreach`, `patchStrategicMerge`, or `patchesJson6902` is allowed")
+		c.diags.Hint("split the rule into one rule for each of %s", fields(found))
 	}
-	c.diags.Hint("split the rule into one rule for each of %s", fields(found))
 }
 
 func fields(ks []*Kind) string {
@@ -260,6 +265,7 @@ func (c *compiler) decode(raw *apiextensionsv1.JSON, path string) (v any, ok boo
 	v, err := value.DecodeJSON(raw.Raw)
 	if err != nil {
 		c.diags.Errorf(path, "invalid JSON: %v", err)
+		c.diags.Hint("write a value of YAML or JSON, with texts in quotes")
 		return nil, false
 	}
 	return v, true

@@ -104,6 +104,7 @@ func (c *compiler) noAnchors(v any, path string) {
 		for k, e := range v {
 			if open := strings.IndexByte(k, '('); open >= 0 && open <= 1 && strings.HasSuffix(k, ")") && isStatic(k) && (open == 0 || strings.ContainsRune("+=^X<", rune(k[0]))) {
 				c.diags.Errorf(path, "anchors not supported on generate resources: %s", k)
+				c.diags.Hint("remove the parentheses: the object is written as it stands in data")
 				continue
 			}
 			c.noAnchors(e, path)

@@ -96,9 +96,11 @@ func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *
 	t := &mutateTarget{namespace: c.in.Namespace}
 	if in.Kind == "" {
 		c.diags.Required(path+".kind", "a target needs a kind")
+		c.diags.Hint("add kind, and apiVersion before it, such as apiVersion: v1, kind: ConfigMap")
 	}
 	if c.in.Namespace != "" && in.Namespace != "" && in.Namespace != c.in.Namespace {
 		c.diags.Errorf(path+".namespace", "%s", textTargetNamespace)
+		c.diags.Hint("remove namespace, or write a ClusterPolicy to change objects of other namespaces")
 	}
 	t.fields = c.template(map[string]any{
 		"apiVersion": in.APIVersion, "kind": in.Kind, "namespace": in.Namespace, "name": in.Name, "uid": in.UID,

@@ -43,6 +43,7 @@ type mutateLoop struct {
 func (c *compiler) mutateLoops(entries []kyvernov1.ForEachMutation, path string, depth int) []*mutateLoop {
 	if depth > maxLoopDepth {
 		c.diags.Errorf(path, "foreach is nested more than %d levels deep", maxLoopDepth)
+		c.diags.Hint("take the elements of the inner lists with one query, such as spec.containers[].ports[]")
 		return nil
 	}
 	out := make([]*mutateLoop, len(entries))
@@ -81,6 +82,7 @@ func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path 
 	switch {
 	case nested && (merge || json):
 		c.diags.Errorf(path, "a nested foreach cannot contain other declarations")
+		c.diags.Hint("move the patch into the inner foreach, or into a foreach entry of its own")
 	case merge && json:
 		c.diags.Errorf(path, "only one of `patchStrategicMerge` or `patchesJson6902` is allowed")
 		c.diags.Hint("split it into one foreach entry for each")
@@ -94,6 +96,7 @@ func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path 
 		l.edit = c.jsonPatch(f.PatchesJSON6902, path+".patchesJson6902", "/patchesJson6902")
 	default:
 		c.diags.Errorf(path, "one of `foreach`, `patchStrategicMerge`, or `patchesJson6902` must be specified")
+		c.diags.Hint("patchStrategicMerge is the usual one: it has the fields to set, as in the object")
 	}
 }
 

@@ -58,6 +58,7 @@ func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 		for _, o := range ops {
 			if o.Path != "" && !strings.HasPrefix(o.Path, "/") {
 				c.diags.Errorf(path, "path must begin with a forward slash: %s: %s", c.in.Path, o.Path)
+				c.diags.Hint("write /%s, with / between the fields instead of dots", strings.ReplaceAll(o.Path, ".", "/"))
 			}
 		}
 		return func(edits *patch.Edits, s *scope.Scope, object any) (any, error) {

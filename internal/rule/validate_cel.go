@@ -57,6 +57,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 		at := path + ".expressions[" + strconv.Itoa(i) + "]"
 		if in.Expressions[i].Expression == "" {
 			x.Diags.Errorf(at+".expression", "cel.expressions.expression is required")
+			x.Diags.Hint("add an expression, such as object.spec.replicas <= 3")
 			continue
 		}
 		// The type of a message may only be known at run time. A value that is not a string is not used as a message.
@@ -66,9 +67,11 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 		a, at := &in.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]"
 		if a.Key == "" {
 			x.Diags.Errorf(at+".key", "cel.auditAnnotation.key is required")
+			x.Diags.Hint("add a key, the name of the annotation in the audit log")
 		}
 		if a.ValueExpression == "" {
 			x.Diags.Errorf(at+".valueExpression", "cel.auditAnnotation.valueExpression is required")
+			x.Diags.Hint("add an expression that gives a text, such as \"'replicas: ' + string(object.spec.replicas)\"")
 			continue
 		}
 		out.Annotations = append(out.Annotations, x.Annotation(a, at))
@@ -89,29 +92,36 @@ func (c *compiler) params(kind *admissionregistrationv1.ParamKind, ref *admissio
 	}
 	if kind == nil {
 		c.diags.Errorf(path+".paramKind", "cel.paramKind is required")
+		c.diags.Hint("say of which kind the parameters are, such as paramKind: {apiVersion: v1, kind: ConfigMap}")
 		kind = &admissionregistrationv1.ParamKind{APIVersion: "-", Kind: "-"} // the reference may contain further mistakes
 	}
 	if kind.APIVersion == "" {
 		c.diags.Errorf(path+".paramKind.apiVersion", "cel.paramKind.apiVersion is required")
+		c.diags.Hint("add the version of the kind, such as v1 or rules.example.com/v1")
 	}
 	if kind.Kind == "" {
 		c.diags.Errorf(path+".paramKind.kind", "cel.paramKind.kind is required")
+		c.diags.Hint("add the kind, such as ConfigMap")
 	}
 	if ref == nil {
 		c.diags.Errorf(path+".paramRef", "cel.paramRef is required")
+		c.diags.Hint("say which object has the parameters: paramRef.name, and namespace if it has one")
 		return nil, *kind
 	}
 	out, err := celrule.CompileParams(ref)
 	switch {
 	case ref.Name == "" && ref.Selector == nil:
 		c.diags.Errorf(path+".paramRef", "one of cel.paramRef.name or cel.paramRef.selector must be set")
+		c.diags.Hint("name the object, or select several with selector.matchLabels")
 	case ref.Name != "" && ref.Selector != nil:
 		c.diags.Errorf(path+".paramRef", "paramRef.name and paramRef.selector are mutually exclusive")
+		c.diags.Hint("keep one of them")
 	case err != nil:
 		c.diags.Errorf(path+".paramRef.selector", "%v", err)
 	}
 	if ref.ParameterNotFoundAction == nil {
 		c.diags.Errorf(path+".paramRef.parameterNotFoundAction", "cel.paramRef.parameterNotFoundAction is required")
+		c.diags.Hint("write Deny, or Allow if the rule is to pass without parameters")
 	}
 	c.reads.Needs.Lookups = true
 	return out, *kind

@@ -62,6 +62,7 @@ type loop struct {
 func (c *compiler) loops(entries []kyvernov1.ForEachValidation, path string, depth int, msg message) []*loop {
 	if depth > maxLoopDepth {
 		c.diags.Errorf(path, "foreach is nested more than %d levels deep", maxLoopDepth)
+		c.diags.Hint("take the elements of the inner lists with one query, such as spec.containers[].ports[]")
 		return nil
 	}
 	out := make([]*loop, len(entries))
@@ -100,6 +101,7 @@ func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, 
 func (c *compiler) list(text, path string) *jmespath.Expr {
 	if text == "" {
 		c.diags.Errorf(path, "foreach.list is required")
+		c.diags.Hint("add list, such as request.object.spec.containers")
 		return nil
 	}
 	query, err := jmespath.CompileWithin(c.in.Allowance, text, jmespath.Quoting{})
@@ -134,6 +136,7 @@ func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, de
 	switch {
 	case has == 0:
 		c.diags.Errorf(path, "one of pattern, anyPattern, deny, or a nested foreach must be specified")
+		c.diags.Hint("add what each element is checked with; it is {{ element }} in conditions")
 	case has > 1:
 		c.diags.Errorf(path, "only one of pattern, anyPattern, deny, or a nested foreach can be specified")
 		c.diags.Hint("split it into one foreach entry for each")

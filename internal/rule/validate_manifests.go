@@ -25,6 +25,7 @@ var validateManifests = &Kind{
 		path := c.in.Path + ".validate.manifests"
 		if len(m.Attestors) == 0 {
 			c.diags.Required(path+".attestors", "a manifest needs attestors")
+			c.diags.Hint("add attestors with the keys that sign the manifests")
 		}
 		c.attestorMistakes(m.Attestors, path, false)
 		check := &manifestCheck{domain: m.AnnotationDomain, repository: m.Repository}

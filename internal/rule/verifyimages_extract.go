@@ -47,6 +47,7 @@ func (c *compiler) extractors(r *kyvernov1.Rule) extractors {
 				}
 				if convert, err = jmespath.CompileWithin(c.in.Allowance, x.JMESPath, jmespath.Quoting{}); err != nil {
 					c.diags.Errorf(path+".jmesPath", "invalid jmespath %s: %v", x.JMESPath, err)
+					c.diags.Hint("correct the expression; `ephor jp query` tries it")
 					continue
 				}
 			}

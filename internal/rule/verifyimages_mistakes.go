@@ -16,11 +16,13 @@ var signatureAlgorithms = []string{"sha224", "sha256", "sha384", "sha512"}
 func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
 	if len(e.ImageReferences) == 0 {
 		c.diags.Errorf(path+".imageReferences", "An image reference is required")
+		c.diags.Hint("add imageReferences, such as [\"ghcr.io/shop/*\"]; [\"*\"] is every image")
 	}
 	for _, refs := range [][]string{e.ImageReferences, e.SkipImageReferences} {
 		for _, ref := range refs {
 			if strings.Contains(ref, "{{") {
 				c.diags.Errorf(path+".imageReferences", "policy contains invalid variables: rule %q should not have variables in image reference section", c.name)
+				c.diags.Hint("write fixed patterns, such as ghcr.io/shop/*, and compare variables in preconditions")
 			}
 		}
 	}
@@ -30,6 +32,7 @@ func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
 	}
 	if audits && on(e.MutateDigest) {
 		c.diags.Errorf(path+".mutateDigest", "mutateDigest must be set to false for ‘Audit’ failure action")
+		c.diags.Hint("set mutateDigest to false, or failureAction to Enforce")
 	}
 	notary := e.Type == "Notary"
 	c.attestorMistakes(e.Attestors, path, notary)
@@ -38,9 +41,11 @@ func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
 		at := path + index(".attestations", i)
 		if a.Type == "" && a.PredicateType != "" {
 			c.diags.Warnf(at+".predicateType", "predicateType has been deprecated use 'type: %s' instead of 'predicateType: %s'", a.PredicateType, a.PredicateType)
+			c.diags.Hint("rename the field to type")
 		}
 		if a.Type == "" && a.PredicateType == "" {
 			c.diags.Errorf(at+".type", "a type is required")
+			c.diags.Hint("add type, such as https://slsa.dev/provenance/v1")
 		}
 		if notary && len(a.Attestors) == 0 {
 			c.diags.Errorf(at, "certificates are required")
@@ -59,6 +64,7 @@ func (c *compiler) attestorMistakes(sets []kyvernov1.AttestorSet, path string, n
 func (c *compiler) attestorSetMistakes(set *kyvernov1.AttestorSet, path string, notary bool) {
 	if len(set.Entries) == 0 {
 		c.diags.Errorf(path+".entries", "An entry is required")
+		c.diags.Hint("add entries, each with one of keys, certificates, keyless and attestor")
 	}
 	entries := 0 // a text with several keys counts as several entries; a variable may hold any number of keys
 	for i := range set.Entries {
@@ -71,8 +77,10 @@ func (c *compiler) attestorSetMistakes(set *kyvernov1.AttestorSet, path string, 
 		switch {
 		case *set.Count < 1:
 			c.diags.Invalid(path+".count", *set.Count, "should be greater than or equal to 1")
+			c.diags.Hint("write how many of the entries have to accept the signature, or remove count: all have to")
 		case len(set.Entries) > 0 && *set.Count > entries:
 			c.diags.Errorf(path+".count", "Count cannot exceed length of entries")
+			c.diags.Hint("there are %d keys and entries: lower count, or add entries", entries)
 		}
 	}
 }
@@ -97,6 +105,7 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 	}
 	if kinds != 1 {
 		c.diags.Errorf(path, "keys, certificates, keyless, or a nested attestor is required")
+		c.diags.Hint("add one of keys, certificates, keyless and attestor to the entry")
 		if kinds > 1 {
 			c.diags.Hint("write one entry for each of them")
 		}
@@ -107,11 +116,13 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 	case e.Keys != nil:
 		if notary {
 			c.diags.Errorf(path+".keys", "Keys field is not allowed for type notary")
+			c.diags.Hint("signatures of Notary are accepted by certificates: write certificates.cert")
 		}
 		k := e.Keys
 		c.attestorWarning(path+".keys.publicKeys", imageverify.KeyMistake(k.PublicKeys))
 		if k.PublicKeys == "" && k.KMS == "" && k.Secret == nil {
 			c.diags.Errorf(path+".keys", "A public key, kms key or secret is required")
+			c.diags.Hint("add publicKeys, with the text of the key (-----BEGIN PUBLIC KEY-----), kms or secret")
 		}
 		c.attestorWarning(path+".keys.kms", imageverify.KeyMistake(k.KMS))
 		c.algorithm(k.SignatureAlgorithm, path+".keys")
@@ -121,11 +132,13 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 		c.attestorWarning(path+".certificates.certChain", imageverify.CertificateMistake(e.Certificates.CertificateChain))
 		if e.Certificates.Certificate == "" && e.Certificates.CertificateChain == "" {
 			c.diags.Errorf(path+".certificates", "cert or certChain required")
+			c.diags.Hint("add the text of a certificate (-----BEGIN CERTIFICATE-----), or of its chain")
 		}
 		c.logMistakes(e.Certificates.Rekor, e.Certificates.CTLog, path+".certificates")
 	case e.Keyless != nil:
 		if notary {
 			c.diags.Errorf(path+".keyless", "Keyless field is not allowed for type notary")
+			c.diags.Hint("signatures of Notary are accepted by certificates: write certificates.cert")
 		}
 		c.attestorWarning(path+".keyless.roots", imageverify.CertificateMistake(e.Keyless.Roots))
 		if err := imageverify.IdentityCost(keyless(e.Keyless)); err != nil {
@@ -136,6 +149,7 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 		}
 		if e.Keyless.Rekor == nil && e.Keyless.Roots == "" {
 			c.diags.Errorf(path+".keyless", "Either Rekor URL or roots are required")
+			c.diags.Hint("add rekor.url, https://rekor.sigstore.dev for the public log, or the certificates of your authority in roots")
 		}
 		c.logMistakes(e.Keyless.Rekor, e.Keyless.CTLog, path+".keyless")
 	default:

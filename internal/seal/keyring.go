@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"strings"
 )
 
@@ -50,6 +51,11 @@ func (r *Keyring) Current() Key { return r.current }
 
 // Len returns the number of keys.
 func (r *Keyring) Len() int { return len(r.keys) }
+
+// Same reports whether both hold the same keys, with the same current one. The ID of a key is derived from its bytes.
+func (r *Keyring) Same(other *Keyring) bool {
+	return r.current.id == other.current.id && maps.EqualFunc(r.keys, other.keys, func(a, b Key) bool { return a.id == b.id })
+}
 
 // Seal returns a proof, made with the current key, that these parts were claimed in this domain: "v1.⟨key ID⟩.⟨code in
 // hex⟩".

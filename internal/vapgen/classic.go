@@ -40,7 +40,7 @@ func translateClassic(given Input) (Output, error) {
 	in := &classicPolicy{policy: p, resources: given.Resources}
 	for _, e := range given.Exceptions {
 		if e.ID().Group == exception.Exceptions.Group {
-			decoded, _ := exception.Decode(e.Object) // the exception was compiled from this object
+			decoded, _ := exception.Decode(e.Source()) // the exception was compiled from this object
 			in.exceptions = append(in.exceptions, decoded)
 		}
 	}

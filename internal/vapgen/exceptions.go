@@ -61,7 +61,7 @@ func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchC
 			continue
 		}
 		var x policiesv1beta1.PolicyException
-		strict.Decode(e.Object, &x) // the exception was compiled from this object
+		strict.Decode(e.Source(), &x) // the exception was compiled from this object
 		holds := conjunction(x.Spec.MatchConditions)
 		if holds != "" && !celenv.Defined(holds, present...) {
 			out.undefined = e

@@ -70,6 +70,7 @@ func TestAction(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test runs the Linux program")
 	}
+	needs(t, "curl")
 	dir, _ := written(t)
 	server := serve(t, dir, ".tar.gz")
 	script, err := filepath.Abs("../../../action/run.sh")

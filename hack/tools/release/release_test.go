@@ -303,11 +303,23 @@ func serve(t *testing.T, dir, suffix string) *httptest.Server {
 	return server
 }
 
+// needs skips a test unless one of the programs is there. The last lines of `make test` name what is missing.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err == nil {
+			return
+		}
+	}
+	t.Skip("NOT RUN: there is no " + strings.Join(programs, ", and no "))
+}
+
 // install.sh installs a file with the digest that it names, and rejects anything else.
 func TestInstall(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test runs the Linux program")
 	}
+	needs(t, "curl", "wget")
 	dir, _ := written(t)
 	server := serve(t, dir, "")
 	install := func(to, url string) (string, error) {

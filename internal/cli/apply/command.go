@@ -134,6 +134,9 @@ func (o *options) check(cmd *cobra.Command) error {
 	if format := strings.ToLower(o.output); slices.Contains([]string{"json", "yaml", "table", "junit", "sarif"}, format) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: --output %s is a folder for changed objects (a report is --policy-report --output-format json, a table --table, and SARIF --sarif FILE)\n", o.output)
 	}
+	if name := terminal.After(cmd.Context(), "-p"); o.report && slices.Contains(o.policies, name) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: -p prints a report (--policy-report) and has no value: %s is read as a policy, as names without a flag are (leave -p out: apply %s --resource FILE...)\n", name, name)
+	}
 	o.removeColor = o.removeColor || terminal.NoColor()
 	switch {
 	case len(o.policies) == 0:

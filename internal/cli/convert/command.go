@@ -207,7 +207,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	terminal.PrintNote(cmd.ErrOrStderr(), passed)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
-	if diags.HasErrors() || o.prove && !complete {
+	if diags.HasErrors() || o.prove && (!complete || diags.Has(diag.Unchecked)) {
 		return terminal.End(cmd, 1)
 	}
 	return nil

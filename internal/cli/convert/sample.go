@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/cli/offline"
@@ -34,6 +35,7 @@ type sampler struct {
 	fits         []fit    // what the filters of match select
 	// namespace is that of a namespaced policy; empty for others.
 	namespace string
+	parses    bool // the policy reads the parts of image references
 	patches   bool // the policy changes resources, so list elements need distinct names, as in the API
 }
 
@@ -65,6 +67,7 @@ func newSampler(p prover, original map[string]any, rule convert.Rule, first *pol
 	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(rule.Uncovered, k.Kind) })
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
+	s.parses = strings.Contains(value.JSON(spec), "images.")
 	s.patched(spec["rules"])
 	s.fitting(spec)
 	s.verified(spec["rules"])
@@ -163,6 +166,10 @@ func (s *sampler) objects(n int) []map[string]any {
 	slices.SortFunc(s.kinds, func(a, b schema.Found) int { return strings.Compare(a.String(), b.String()) })
 	slices.Sort(s.words)
 	slices.Sort(s.numbers)
+	if len(s.labels) == 0 && (s.reads.Member("metadata").Member("labels").All() || s.reads.Member("metadata").Member("annotations").All()) { // the policy reads all of them
+		s.labels = slices.Clone(s.words[:min(3, len(s.words))])
+		s.labels = slices.DeleteFunc(append(s.labels, "example.com/one"), func(w string) bool { return w == "" })
+	}
 	slices.Sort(s.labels)
 	s.labels = slices.Compact(s.labels)
 	out := make([]map[string]any, n)
@@ -246,6 +253,21 @@ var always = []string{"spec", "template", "jobTemplate", "metadata", "containers
 // typed are the members whose member `type` the API requires.
 var typed = []string{"seccompProfile", "appArmorProfile"}
 
+// quantified are the members whose values the API declares as quantities.
+var quantified = []string{"requests", "limits", "hard", "min", "max", "default", "defaultRequest", "capacity"}
+
+// quantities replaces the texts in a map that are no quantities, which the API server would refuse.
+func (s *sampler) quantities(amounts map[string]any) {
+	valid := slices.DeleteFunc(slices.Clone(s.words), func(w string) bool { _, err := resource.ParseQuantity(w); return err != nil })
+	valid = append(valid, "100m", "1", "128Mi", "2Gi")
+	for name, v := range amounts {
+		text, isText := v.(string)
+		if _, err := resource.ParseQuantity(text); isText && err != nil {
+			amounts[name] = valid[s.random.Intn(len(valid))]
+		}
+	}
+}
+
 // value generates a value of the type with the fields that the policies read, or nil if there is none.
 func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	if depth > 24 {
@@ -262,8 +284,10 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				list = append(list, v)
 			}
 		}
-		if _, named := element.Field("name"); named && s.patches {
-			s.name(list)
+		for _, key := range identifying {
+			if _, has := element.Field(key); has && s.patches && t != schema.Any {
+				s.name(list, key)
+			}
 		}
 		return list
 	}
@@ -290,6 +314,14 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 			}
 			if _, text := v.(string); text && (name == "image" || name == "reference") && len(s.images) > 0 {
 				v = s.images[s.random.Intn(len(s.images))]
+			}
+			if text, is := v.(string); is && name == "image" && s.parses {
+				if _, err := parsed(text); err != nil { // the API server admits it, and no registry has it
+					v = "nginx"
+				}
+			}
+			if amounts, isMap := v.(map[string]any); isMap && slices.Contains(quantified, name) && t != schema.Any {
+				s.quantities(amounts)
 			}
 			if v != nil {
 				out[name] = v
@@ -324,8 +356,11 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	return nil
 }
 
+// identifying are the members by which lists of the API identify their elements, and that the API requires.
+var identifying = []string{"name", "mountPath", "devicePath", "topologyKey"}
+
 // name gives the elements of a list distinct names.
-func (s *sampler) name(list []any) {
+func (s *sampler) name(list []any, key string) {
 	seen := map[string]bool{}
 	for i, e := range list {
 		m, ok := e.(map[string]any)
@@ -335,7 +370,7 @@ func (s *sampler) name(list []any) {
 		name := s.word("main")
 		for ; seen[name]; name += strconv.Itoa(i) {
 		}
-		seen[name], m["name"] = true, name
+		seen[name], m[key] = true, name
 	}
 }
 

@@ -86,8 +86,11 @@ func (t *tests) all(ctx context.Context) (passed bool, err error) {
 	converted := 0
 	for _, root := range t.options.tests {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || d.Name() != testFile {
-				return err
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, terminal.Unreadable(err))
+			}
+			if d.IsDir() || d.Name() != testFile {
+				return nil
 			}
 			below, err := filepath.Rel(root, filepath.Dir(path))
 			if err != nil {

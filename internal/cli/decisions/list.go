@@ -17,6 +17,7 @@ import (
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/decision"
+	"ephor.invalid/ephor/internal/diag"
 )
 
 // options are the flags of decisions.
@@ -123,7 +124,9 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	var failed error
+	listed := 0
 	take := func(r *decision.Record) bool {
+		listed++
 		if failed = w.write(r); failed == nil && o.follow {
 			failed = errors.Join(w.flush(), out.Flush())
 		}
@@ -141,6 +144,10 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	if mistakes > 0 {
 		return terminal.End(cmd, 1)
+	}
+	if listed == 0 && !o.follow {
+		terminal.PrintMistakes(cmd.ErrOrStderr(), diag.List{terminal.NothingChecked("no record is selected",
+			"without --since, --policy and the other selections all are; the admission controller writes records with --decisions")})
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -185,13 +184,7 @@ func (o *source) follow(ctx context.Context, q *decision.Query, stderr io.Writer
 }
 
 func open(path string, stdin io.Reader, read func(io.Reader) error) error {
-	if path == "-" {
-		if stdin == nil {
-			return errors.New("standard input is a terminal")
-		}
-		return read(stdin)
-	}
-	f, err := os.Open(path)
+	f, err := terminal.Open(path, stdin)
 	if err != nil {
 		return err
 	}

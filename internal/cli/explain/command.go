@@ -161,6 +161,8 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	diags.Add(exceptions.Unevaluated(unevaluated)...)
 	diags.Add(e.UnknownNamespaces()...)
+	checked := terminal.Checked{Policies: len(programs), Inputs: len(resources) + len(payloads), Input: "resources", Results: 1} // "no match" is an answer, too
+	diags.Add(checked.Unchecked(diags)...)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if err := o.printExplanations(cmd.OutOrStdout(), all); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,6 +177,8 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	if len(report.Unreadable) == 0 {
 		diags.Add(checked.Unchecked(diags)...)
+	} else if report.Requests == 0 {
+		diags.Add(terminal.NothingChecked("no record could be read", "the output says why"))
 	}
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	terminal.PrintNote(cmd.ErrOrStderr(), set.Passed)
@@ -320,18 +321,11 @@ func (o *options) records(ctx context.Context, stdin io.Reader) iter.Seq[impact.
 
 // readFrom yields the contents of a file until yield returns false.
 func readFrom[T any](path string, stdin io.Reader, of func(string, io.Reader) iter.Seq[T], failed func(error) T, yield func(T) bool) bool {
-	in := stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return yield(failed(err))
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		in = f
+	in, err := terminal.Open(path, stdin)
+	if err != nil {
+		return yield(failed(err))
 	}
-	if in == nil {
-		return yield(failed(errors.New("standard input is a terminal")))
-	}
+	defer func() { _ = in.Close() }() // it was only read
 	for r := range of(path, in) {
 		if !yield(r) {
 			return false

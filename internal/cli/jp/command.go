@@ -49,7 +49,7 @@ func newJPQuery() *cobra.Command {
 			for _, f := range files {
 				b, err := os.ReadFile(f)
 				if err != nil {
-					return fmt.Errorf("failed to load file %s: %w", f, err)
+					return fmt.Errorf("failed to load file %s: %w", f, terminal.Unreadable(err))
 				}
 				queries = append(queries, string(b))
 			}
@@ -86,7 +86,7 @@ func jpInputs(cmd *cobra.Command, queries *[]string, input string) (any, error) 
 	if input != "" {
 		b, err := os.ReadFile(input)
 		if err != nil {
-			return nil, fmt.Errorf("failed to load file %s: %w", input, err)
+			return nil, fmt.Errorf("failed to load file %s: %w", input, terminal.Unreadable(err))
 		}
 		text = string(b)
 	}
@@ -105,6 +105,9 @@ func jpInputs(cmd *cobra.Command, queries *[]string, input string) (any, error) 
 		} else {
 			*queries = append(*queries, string(b))
 		}
+	}
+	if len(source.Split(name, text)) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: the document is empty (expressions are evaluated on null)\n", name)
 	}
 	return decodeDocument(name, text)
 }
@@ -158,7 +161,7 @@ func newJPParse() *cobra.Command {
 			for _, f := range files {
 				b, err := os.ReadFile(f)
 				if err != nil {
-					return fmt.Errorf("failed to load file %s: %w", f, err)
+					return fmt.Errorf("failed to load file %s: %w", f, terminal.Unreadable(err))
 				}
 				queries = append(queries, string(b))
 			}

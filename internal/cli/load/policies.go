@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -128,7 +129,7 @@ func policiesOf(families *compile.Registry, objects []source.Object, diags diag.
 		set.Diags.Add(found...)
 		set.Diags.Add(lint.Slips(o)...)
 		if found.HasErrors() {
-			set.Refused = append(set.Refused, Refusal{program.Name, found.Errors()})
+			set.Refused = append(set.Refused, Refusal{cmp.Or(program.Name, "a policy without a name"), found.Errors()})
 			continue
 		}
 		set.Programs, set.objects[program] = append(set.Programs, program), o

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/source"
 )
 
@@ -63,14 +64,26 @@ func parseDocuments(path string, text []byte) (*fixedFile, error) {
 		if errors.Is(err, io.EOF) {
 			return f, nil
 		}
-		if err == nil {
-			err = keysOnce(&doc)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, mistakeIn(path, text, err)
+		}
+		if err := keysOnce(&doc); err != nil {
+			return nil, fmt.Errorf("%s:%w", path, err)
 		}
 		f.docs = append(f.docs, &doc)
 	}
+}
+
+// mistakeIn returns the mistake in a text that cannot be parsed, as the commands that read manifests say it.
+func mistakeIn(path string, text []byte, err error) error {
+	for _, doc := range source.Split(path, string(text)) {
+		if _, diags := doc.Value(source.Exact); diags.HasErrors() {
+			first := diags.Errors()[:1]
+			first[0].Hint = strings.TrimSuffix(first[0].Hint, "; the others are used") // here none is
+			return first
+		}
+	}
+	return fmt.Errorf("%s: broken YAML: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // keysOnce rejects a mapping with a duplicate key, since it is unknown which value the author intended.
@@ -79,7 +92,7 @@ func keysOnce(n *yaml.Node) error {
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode {
 			if seen[child.Value] {
-				return fmt.Errorf("line %d: the key %q is duplicated", child.Line, child.Value)
+				return fmt.Errorf("%d: the key %q is duplicated (remove one of them)", child.Line, child.Value)
 			}
 			seen[child.Value] = true
 		}
@@ -123,6 +136,9 @@ func (f *fixedFile) finish(cmd *cobra.Command, save, force bool) error {
 
 // text returns the new content of the file.
 func (f *fixedFile) text() ([]byte, error) {
+	if len(f.docs) == 0 { // the encoder refuses to end a text without documents
+		return nil, nil
+	}
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
@@ -138,10 +154,19 @@ func (f *fixedFile) text() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// done ends a run that found n documents of the given kind.
+func done(cmd *cobra.Command, n int, what string) {
+	terminal.PrintMistakes(cmd.ErrOrStderr(), terminal.Absent(n, what, nil))
+	fmt.Fprintln(cmd.OutOrStdout(), "Done.")
+}
+
 // yamlFiles lists the YAML files in paths, which may be files or directories. It searches directories recursively.
 func yamlFiles(paths []string, wanted func(name string) bool) ([]string, error) {
 	var out []string
 	for _, p := range paths {
+		if _, err := os.Stat(p); err != nil {
+			return nil, fmt.Errorf("%s: %w", p, terminal.Unreadable(err))
+		}
 		err := filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && (path == p || wanted(d.Name())) && !slices.Contains(out, path) {
 				out = append(out, path)

@@ -24,6 +24,7 @@ func newFixPolicy() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			found := 0
 			for _, path := range files {
 				f, err := readDocuments(path)
 				if err != nil {
@@ -39,12 +40,13 @@ func newFixPolicy() *cobra.Command {
 				if policies == 0 {
 					continue
 				}
+				found += policies
 				fmt.Fprintf(cmd.OutOrStdout(), "Processing policy file (%s)...\n", path)
 				if err := f.finish(cmd, save, false); err != nil {
 					return err
 				}
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "Done.")
+			done(cmd, found, "policies of kyverno.io")
 			return nil
 		},
 	}

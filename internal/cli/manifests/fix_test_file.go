@@ -36,13 +36,22 @@ func newFixTest() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			found := 0
 			for _, path := range files {
-				fmt.Fprintf(cmd.OutOrStdout(), "Processing test file (%s)...\n", path)
 				f, err := readDocuments(path)
 				if err != nil {
 					return err
 				}
-				for _, doc := range f.roots() {
+				tests := slices.DeleteFunc(f.roots(), func(doc *yaml.Node) bool {
+					kind := valueOf(getNode(doc, "kind"))
+					return kind != "" && kind != "Test"
+				})
+				if len(tests) == 0 {
+					continue
+				}
+				found += len(tests)
+				fmt.Fprintf(cmd.OutOrStdout(), "Processing test file (%s)...\n", path)
+				for _, doc := range tests {
 					if err := fixNamed(cmd, f, doc, save, force); err != nil {
 						return err
 					}
@@ -56,7 +65,7 @@ func newFixTest() *cobra.Command {
 					return err
 				}
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "Done.")
+			done(cmd, found, "tests")
 			return nil
 		},
 	}

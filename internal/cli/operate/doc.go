@@ -1,5 +1,5 @@
 // Package operate implements the commands for administrators of an installation: `ephor adopt`, `cleanup`, `migrate`, `preflight`,
-// `uninstall` and `unlock`.
+// `uninstall`, `unlock` and `exceptions rotate-key`.
 //
 //	root.AddCommand(operate.NewAdopt(), operate.NewCleanup(), operate.NewMigrate(), operate.NewUnlock())
 //

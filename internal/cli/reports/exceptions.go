@@ -74,11 +74,16 @@ func exceptionCommand(use, short, long string, args cobra.PositionalArgs, run fu
 			if err != nil {
 				return err
 			}
+			if len(o.from.files) > 0 {
+				diags.Add(terminal.Absent(len(uses), "exceptions", diags)...)
+			} else if len(uses) == 0 && !diags.HasErrors() {
+				diags.Add(terminal.NothingChecked("the cluster has no exceptions", "they are PolicyExceptions of kyverno.io and policies.kyverno.io"))
+			}
+			terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 			code, err := run(cmd, o, args, uses)
 			if err != nil {
 				return err
 			}
-			terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 			if diags.HasErrors() {
 				code = 1
 			}
@@ -126,6 +131,8 @@ func (o *exceptionOptions) read(ctx context.Context, stdin io.Reader) (out []*ex
 				use(object)
 			case compliance.IsReport(object.Value):
 				addReport(object, add, &diags)
+			default:
+				diags.Add(passedOver(object, "an exception or a report"))
 			}
 		}
 	} else {

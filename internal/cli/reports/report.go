@@ -85,8 +85,13 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	s := c.Summary(nil)
+	if len(o.from.files) > 0 {
+		diags.Add(terminal.Absent(s.Reports, "reports", diags)...)
+	} else if s.Reports == 0 && !diags.HasErrors() {
+		diags.Add(terminal.NothingChecked("there are no reports", "does the reports controller run?"))
+	}
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if !o.list && o.format != "html" {
 		s.Omitted = 0 // single results were not requested
 	}
@@ -99,9 +104,6 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 	}
 	if diags.HasErrors() {
 		return terminal.End(cmd, 1)
-	}
-	if s.Reports == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: there are no reports, so nothing was evaluated: does the reports controller run?")
 	}
 	if reached := o.thresholds.Reached(s); len(reached) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: --fail-on is reached: %s\n", strings.Join(reached, ", "))

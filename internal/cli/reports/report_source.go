@@ -98,16 +98,21 @@ func reportDocuments(ctx context.Context, paths []string, stdin io.Reader, add f
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Context: ctx})
 	for _, object := range objects {
 		if !compliance.IsReport(object.Value) {
-			apiVersion, _ := object.Value["apiVersion"].(string)
-			diags.Add(diag.Diagnostic{
-				Severity: diag.Warning, Pos: object.Pos("kind"), Hint: "it is passed over",
-				Summary: fmt.Sprintf("%q is not a report", strings.TrimSpace(apiVersion+" "+object.Kind())),
-			})
+			diags.Add(passedOver(object, "a report"))
 			continue
 		}
 		addReport(object, add, &diags)
 	}
 	return diags
+}
+
+// passedOver returns the warning about an object that is not what the command reads.
+func passedOver(object source.Object, wanted string) diag.Diagnostic {
+	apiVersion, _ := object.Value["apiVersion"].(string)
+	return diag.Diagnostic{
+		Severity: diag.Warning, Pos: object.Pos("kind"), Hint: "it is passed over",
+		Summary: fmt.Sprintf("%q is not %s", strings.TrimSpace(apiVersion+" "+object.Kind()), wanted),
+	}
 }
 
 // addReport passes on a report, and adds its mistakes with their positions.

@@ -59,6 +59,9 @@ func (o *rolloutOptions) countDecisions(cmd *cobra.Command, at *rolloutCluster, 
 		requests.Missing = []string{fmt.Sprintf("the requests of %d namespaces: the server leaves them out, since there are too many to check your rights for each; --namespace names some", n)}
 	}
 	c.Count(requests)
+	if d.first.IsZero() && len(d.unreadable) == 0 {
+		diags.Add(terminal.NothingChecked("there are no recorded requests", "the admission controller records them with --decisions"))
+	}
 	return diags, nil
 }
 

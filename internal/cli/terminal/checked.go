@@ -30,13 +30,24 @@ func (c Checked) Unchecked(diags diag.List) diag.List {
 	case c.Input == "":
 		return nil
 	case c.Inputs == 0:
-		text, hint = "there are no "+c.Input, "name files or folders that hold them"
+		text, hint = "there are no "+c.Input, holders
 	case c.Results == 0:
 		text, hint = "no rule applies to the "+c.Input, "compare the kinds, names and selectors of the rules with them; `ephor explain` says why a rule does not apply"
 	default:
 		return nil
 	}
 	return diag.List{NothingChecked(text, hint)}
+}
+
+const holders = "name files or folders that hold them"
+
+// Absent returns the warning that a run found none of what it reads, such as exceptions; nil if it found n of them, or if a mistake among
+// diags is the reason.
+func Absent(n int, what string, diags diag.List) diag.List {
+	if n > 0 || diags.HasErrors() {
+		return nil
+	}
+	return diag.List{NothingChecked("there are no "+what, holders)}
 }
 
 // NothingChecked returns the warning that nothing was checked.

@@ -273,6 +273,7 @@ func (o *options) run(cmd *cobra.Command) error {
 func withoutResults(cases []testCase) (out diag.List) {
 	for _, c := range cases {
 		if !c.deprecated && len(c.Results) == 0 {
+			out.Add(c.warnings...)
 			out.Add(diag.Diagnostic{
 				Severity: diag.Warning, Code: diag.Unchecked, Pos: c.pos(""), Summary: "the Test has no expectations: nothing of it is checked", Hint: "add some under results",
 			})

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/clivalues"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/source"
@@ -89,7 +90,7 @@ func findTests(paths []string, fileName string) ([]string, error) {
 		p = filepath.Clean(p)
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the tests: %w", err)
+			return nil, fmt.Errorf("cannot read the tests: %s: %w", p, terminal.Unreadable(err))
 		}
 		if !info.IsDir() {
 			add(p)

@@ -274,7 +274,7 @@ func (r *testRun) loadPayloads() error {
 // loadRequests reads recorded requests. Several of them may have the same object.
 func (r *testRun) loadRequests() error {
 	for _, path := range r.within(r.Requests...) {
-		f, err := os.Open(path)
+		f, err := terminal.Open(path, nil)
 		if err != nil {
 			return fmt.Errorf("failed to load the requests (%w)", err)
 		}

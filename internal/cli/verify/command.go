@@ -204,12 +204,12 @@ func (o *options) examineFile(ctx context.Context, v *sigverify.Verifier, a *wor
 
 // artifact returns the file of that name. If there is none, it returns the artifact with that digest.
 func artifact(name string) (of sigverify.File, err error) {
-	f, err := os.Open(name)
+	f, err := terminal.Open(name, nil)
 	if err != nil {
 		if digest, malformed := v1.NewHash(name); malformed == nil && errors.Is(err, fs.ErrNotExist) {
 			return sigverify.File{Digest: digest, Size: -1}, nil
 		}
-		return of, err
+		return of, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
 	of.Digest, of.Size, err = v1.SHA256(f)
@@ -273,9 +273,9 @@ func (o *options) attestor() (*world.Attestor, error) {
 const maxFile = 10_000_000
 
 func read(name string) (string, error) {
-	f, err := os.Open(name)
+	f, err := terminal.Open(name, nil)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
 	text, err := bounded.Read(f, maxFile)

@@ -19,6 +19,7 @@ import (
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/seal"
 	policystatus "ephor.invalid/ephor/internal/status"
 )
 
@@ -136,7 +137,7 @@ func (a *Approvals) seal(ctx context.Context, u *unstructured.Unstructured, by s
 }
 
 // renewEvery is the time between two rounds that renew approvals after a rotation of the key.
-const renewEvery = 5 * time.Minute
+const renewEvery = time.Minute
 
 // Renew returns the row that seals approvals with the current key that an older one proves.
 func (a *Approvals) Renew(snapshot func() *catalog.Snapshot) controller.Row {
@@ -147,7 +148,7 @@ func (a *Approvals) Renew(snapshot func() *catalog.Snapshot) controller.Row {
 		}
 		var errs []error
 		for _, e := range snapshot().Exceptions() {
-			if _, _, proof := approvalOf(e.Object); strings.Contains(proof, "."+ring.Current().ID()+".") {
+			if _, _, proof := approvalOf(e.Source()); ring.IsCurrent(proof) {
 				continue
 			}
 			errs = append(errs, a.renew(ctx, e))
@@ -187,6 +188,23 @@ func approvalOf(object map[string]any) (by string, at metav1.Time, proof string)
 func hasApproval(object map[string]any) bool {
 	_, _, proof := approvalOf(object)
 	return proof != ""
+}
+
+// KeysOfApprovals returns the row that fires changed after the keys of approvals changed: an approval has no effect without its key.
+func KeysOfApprovals(keys *keystore.Cached, changed func()) controller.Row {
+	var last *seal.Keyring
+	once := func(ctx context.Context) (time.Duration, error) {
+		ring, err := keys.Ring(ctx)
+		if err != nil {
+			return renewEvery, err
+		}
+		if last != nil && !last.Same(ring) {
+			changed()
+		}
+		last = ring
+		return renewEvery, nil
+	}
+	return controller.Row{Name: "exception-approval-keys", Reconcile: controller.Singleton(once)}
 }
 
 // approvedWithin bounds the check of one approval, which may read the keys.

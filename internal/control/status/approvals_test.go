@@ -99,7 +99,7 @@ func TestApprovals(t *testing.T) {
 	now = now.Add(time.Hour)
 	holds("after a rotation", before, true)
 	snapshot := catalog.New()
-	snapshot.SetException(&policy.Exception{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: "n", Name: "e", Object: before})
+	snapshot.SetException(&policy.Exception{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: "n", Name: "e", Source: func() map[string]any { return before }})
 	if _, err := a.Renew(snapshot.Snapshot).Reconcile(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -109,4 +109,26 @@ func TestApprovals(t *testing.T) {
 	} else if _, _, proof := approvalOf(read("e")); proof == old {
 		t.Error("the approval is not sealed again")
 	}
+
+	// Without its key, an approval proves nothing: who follows the exceptions checks them again.
+	checks := 0
+	keys := KeysOfApprovals(seals.Keys, func() { checks++ })
+	follow := func(what string, want int) {
+		t.Helper()
+		now = now.Add(time.Hour)
+		if _, err := keys.Reconcile(t.Context(), ""); err != nil || checks != want {
+			t.Errorf("%s: %d checks, %v", what, checks, err)
+		}
+	}
+	follow("at first", 0)
+	follow("the same keys", 0)
+	secret := &corev1.Secret{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ephor", Name: keystore.Exceptions}, secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	follow("other keys", 1)
+	holds("the key is gone", read("e"), false)
 }

@@ -51,8 +51,8 @@ func ExceptionsEnding(c *catalog.Catalog, pending func() []*policy.Exception, ev
 				continue
 			}
 			note := "the exception has no effect until a user who may approve policyexceptions in its namespace approves it"
-			if hasApproval(e.Object) {
-				note = "the approval is not one of this exception as it is: the exception was changed, copied or restored, and is pending again"
+			if hasApproval(e.Source()) {
+				note = "the approval is not one of this exception as it is: the exception was changed, copied or restored, or the key of the approval is gone, and it is pending again"
 			}
 			events.Record(event.Event{
 				Regarding: event.ExceptionReference(e), Type: event.Warning, Reason: "ExceptionPending", Action: event.None, Controller: event.AdmissionController, Note: note,

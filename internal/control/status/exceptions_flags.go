@@ -43,14 +43,19 @@ func (f *ExceptionFlags) accepts(namespace string) bool {
 	return f.On() && (f.Namespace == allNamespaces || f.Namespace == namespace)
 }
 
-// Transform removes the content of exceptions without effect before they are cached, since any user could fill the memory with such
-// exceptions.
+// Transform packs exceptions before they are cached. It removes the content of those without effect, since any user could fill the memory with
+// such exceptions.
 func (f *ExceptionFlags) Transform(obj any) (any, error) {
-	if u, ok := obj.(*unstructured.Unstructured); ok && compile.OwnsException(u.GetAPIVersion(), u.GetKind()) && !f.accepts(u.GetNamespace()) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || !compile.OwnsException(u.GetAPIVersion(), u.GetKind()) {
+		return stripManagedFields(obj)
+	}
+	if !f.accepts(u.GetNamespace()) {
 		delete(u.Object, "spec")
+		delete(u.Object, "status")
 		u.SetAnnotations(nil)
 	}
-	return stripManagedFields(obj)
+	return intake.Pack(u, "approval"), nil
 }
 
 // stripManagedFields removes managedFields, which are often the largest part of an object.

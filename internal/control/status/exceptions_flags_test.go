@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/intake"
 )
 
 // No exceptions have an effect until an administrator names the namespaces.
@@ -58,13 +59,21 @@ func TestCacheOfExceptions(t *testing.T) {
 	}
 	for _, x := range compile.Product.Exceptions() {
 		for namespace, kept := range map[string]bool{"named": true, "other": false} {
-			u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"match": "x"}}}
+			u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"match": "x"}, "status": map[string]any{"approval": "y", "use": "z"}}}
 			u.SetGroupVersionKind(x.GVK())
 			u.SetNamespace(namespace)
 			u.SetAnnotations(map[string]string{"a": "b"})
 			out, err := (&ExceptionFlags{Enabled: true, Namespace: "named"}).Transform(u)
-			if err != nil || (u.Object["spec"] != nil) != kept || (u.GetAnnotations() != nil) != kept || u.GetNamespace() != namespace || out != any(u) {
-				t.Errorf("%s in %s: %v, %v", x.Group, namespace, out, err)
+			packed, ok := out.(*intake.Packed)
+			if err != nil || !ok {
+				t.Fatalf("%s in %s: %v, %v", x.Group, namespace, out, err)
+			}
+			u = &unstructured.Unstructured{Object: packed.Object()}
+			approval, _, _ := unstructured.NestedString(u.Object, "status", "approval")
+			use, _, _ := unstructured.NestedString(u.Object, "status", "use")
+			if (u.Object["spec"] != nil) != kept || (u.GetAnnotations() != nil) != kept || u.GetNamespace() != namespace || packed.GetNamespace() != namespace ||
+				(approval == "y") != kept || use != "" || u.GroupVersionKind() != x.GVK() {
+				t.Errorf("%s in %s: %v", x.Group, namespace, u.Object)
 			}
 		}
 	}

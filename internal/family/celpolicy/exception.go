@@ -30,7 +30,7 @@ func CompileException(object map[string]any, o family.Options) (*policy.Exceptio
 	checkException(&diags, &e.Spec)
 	out := &policy.Exception{
 		APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation, ResourceVersion: e.ResourceVersion,
-		Background: true, Object: object,
+		Background: true, Source: func() map[string]any { return object },
 		Images: e.Spec.Images, Values: e.Spec.AllowedValues, ReportPass: e.Spec.ReportResult == "pass",
 	}
 	out.Partial = len(out.Images)+len(out.Values) > 0

@@ -59,6 +59,7 @@ func overrides(in []kyvernov1.ValidationFailureActionOverride, path string, diag
 			selector, err := metav1.LabelSelectorAsSelector(o.NamespaceSelector)
 			if err != nil {
 				diags.Errorf(path+"["+strconv.Itoa(i)+"].namespaceSelector", "%v", err)
+				diags.Hint("a label selector has matchLabels, and matchExpressions with the operators In, NotIn, Exists and DoesNotExist")
 				continue
 			}
 			c.Selector = func(l map[string]string) bool { return selector.Matches(labels.Set(l)) }

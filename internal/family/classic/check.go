@@ -55,9 +55,11 @@ func (c *checker) names() {
 	}
 	if c.policy.Name == "" {
 		c.diags.Required("metadata.name", "a policy needs a name")
+		c.diags.Hint("add metadata.name, such as require-team")
 	}
 	if len(c.spec.Rules) == 0 {
 		c.diags.Warnf("spec.rules", "the policy has no rules")
+		c.diags.Hint("add rules under spec.rules, each with name, match and one of validate, mutate, generate and verifyImages")
 	}
 	seen := map[string]bool{}
 	for i := range c.spec.Rules {
@@ -66,9 +68,11 @@ func (c *checker) names() {
 		switch {
 		case name == "":
 			c.diags.Required(path, "a rule needs a name")
+			c.diags.Hint("add a name, such as label-team: results are reported by it")
 			continue
 		case len(name) > maxRuleName:
 			c.diags.TooLong(path, maxRuleName)
+			c.diags.Hint("shorten the name")
 		}
 		if seen[name] {
 			c.diags.Errorf(path, "Duplicate rule name: '%s'", name)
@@ -83,6 +87,7 @@ func (c *checker) webhook() {
 	timeoutRange := func(t *int32, path string) {
 		if t != nil && (*t < 1 || *t > 30) {
 			c.diags.Errorf(path, "the timeout value must be between 1 and 30 seconds")
+			c.diags.Hint("write a number from 1 to 30, or remove the field: the default is 10")
 		}
 	}
 	timeoutRange(s.WebhookTimeoutSeconds, "spec.webhookTimeoutSeconds")
@@ -92,9 +97,11 @@ func (c *checker) webhook() {
 	timeoutRange(w.TimeoutSeconds, "spec.webhookConfiguration.timeoutSeconds")
 	if s.WebhookTimeoutSeconds != nil && w.TimeoutSeconds != nil {
 		c.diags.Errorf("spec.webhookTimeoutSeconds", "remove the deprecated field and use spec.webhookConfiguration.timeoutSeconds instead")
+		c.diags.Hint("both are set: keep spec.webhookConfiguration.timeoutSeconds")
 	}
 	if s.FailurePolicy != nil && w.FailurePolicy != nil {
 		c.diags.Errorf("spec.failurePolicy", "remove the deprecated field and use spec.webhookConfiguration.failurePolicy instead")
+		c.diags.Hint("both are set: keep spec.webhookConfiguration.failurePolicy")
 	}
 }
 
@@ -103,6 +110,7 @@ func (c *checker) switches() {
 	s := c.spec
 	if s.GenerateExistingOnPolicyUpdate != nil {
 		c.diags.Errorf("spec.generateExistingOnPolicyUpdate", "remove the deprecated field and use spec.generate[*].generateExisting instead")
+		c.diags.Hint("set generate.generateExisting in each rule that is to make objects for existing resources")
 	}
 	for i := range s.Rules {
 		if r := &s.Rules[i]; r.Mutation != nil && len(r.Mutation.Targets) == 0 && wantsPolicyChange(s, r) {
@@ -116,6 +124,7 @@ func (c *checker) switches() {
 	}
 	if !c.background {
 		c.diags.Errorf("spec.admission", "disabling both admission and background processing is not allowed")
+		c.diags.Hint("remove spec.admission, or set spec.background to true: otherwise nothing evaluates the policy")
 	}
 	for i := range s.Rules {
 		if r := &s.Rules[i]; r.Mutation != nil || r.Generation != nil || len(r.VerifyImages) > 0 {
@@ -136,12 +145,12 @@ func (c *checker) annotations() {
 		switch {
 		case name == "all":
 			c.diags.Errorf(path, "Autogen annotation does not support 'all' anymore, remove the annotation or set it to a valid value")
+			c.diags.Hint("controllers are %s", strings.Join(autogen.Controllers(), ", "))
 		case value != "" && !autogen.IsController(name):
 			c.diags.Warnf(path, "autogen knows no controller %q; the name is ignored", name)
+			c.diags.Hint("controllers are %s", strings.Join(autogen.Controllers(), ", "))
 			if trimmed := strings.TrimSpace(name); autogen.IsController(trimmed) {
 				c.diags.Hint("write %s without blanks around it", trimmed)
-			} else {
-				c.diags.Hint("controllers are %s", strings.Join(autogen.Controllers(), ", "))
 			}
 		}
 	}

@@ -49,6 +49,7 @@ func (c *checker) configMaps(v any, path string) {
 				}
 				if namespace, _ := ref["namespace"].(string); namespace == "" {
 					c.diags.Errorf(at+"["+strconv.Itoa(i)+"].configMap.namespace", "a namespace is required for configMap context entry")
+					c.diags.Hint("name the namespace of the ConfigMap; it may be a variable, such as {{ request.namespace }}")
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package classic
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/diag"
@@ -55,6 +56,7 @@ func (c *checker) action(path, got string) {
 	if got == "audit" || got == "enforce" {
 		c.diags.Warnf(path, "Validation failure actions enforce/audit are deprecated, use Enforce/Audit instead.")
 		c.diags.Code(diag.DeprecatedAction, got)
+		c.diags.Hint("write %s", strings.ToUpper(got[:1])+got[1:])
 	}
 }
 

@@ -64,6 +64,7 @@ func (c *checker) matchAgainstRule(r *kyvernov1.Rule, path string) {
 		kindless = kindless || len(f.ResourceDescription.Kinds) == 0
 		if len(f.ResourceDescription.Kinds) == 0 && !hasUser(&f.UserInfo) && onlyOperations(&f.ResourceDescription) {
 			c.diags.Errorf(f.resources()+".kinds", "%s", textKindRequired)
+			c.diags.Hint("add kinds, such as kinds: [Pod]")
 		}
 	}
 	v := r.Validation
@@ -117,6 +118,7 @@ func (c *checker) backgroundMatch(r *kyvernov1.Rule, path string, index int) {
 		if slices.Contains(kinds, "*") && strings.HasPrefix(f.path, path+".match") {
 			c.diags.Errorf(f.resources()+".kinds", "%s", textWildcardScan)
 			c.diags.Code(diag.BackgroundKind, "*")
+			c.diags.Hint("a background scan cannot list every kind: name the kinds, or set spec.background to false")
 			continue
 		}
 		if r.Validation == nil {

@@ -11,6 +11,7 @@ import (
 func (c *checker) overrides() {
 	if len(c.spec.ValidationFailureActionOverrides) > 0 && namespaced(c.policy) {
 		c.diags.Errorf("spec.validationFailureActionOverrides", "Use of validationFailureActionOverrides is supported only with ClusterPolicy")
+		c.diags.Hint("a Policy has one namespace only: set failureAction in its rules, or write a ClusterPolicy")
 	}
 	c.conflicts(c.spec.ValidationFailureActionOverrides, "spec.validationFailureActionOverrides")
 	for i := range c.spec.Rules {
@@ -37,6 +38,8 @@ func (c *checker) conflicts(in []kyvernov1.ValidationFailureActionOverride, path
 	}
 }
 
+const textConflict = "one override audits what the other enforces: remove the namespace from one of them"
+
 // conflict reports two namespace patterns with different actions that may match the same namespace. Two patterns conflict if one of them
 // matches the text of the other.
 func (c *checker) conflict(path, a, b string) {
@@ -44,14 +47,15 @@ func (c *checker) conflict(path, a, b string) {
 	switch wildA, wildB := wildcard.Has(a), wildcard.Has(b); {
 	case a == b:
 		c.diags.Errorf(path, "%s%s", prefix, a)
+		c.diags.Hint("%s", textConflict)
 	case wildA && wildB && (wildcard.Match(a, b) || wildcard.Match(b, a)):
 		c.diags.Errorf(path, "%swildcard pattern '%s' conflicts with the pattern '%s'", prefix, a, b)
+		c.diags.Hint("%s", textConflict)
 	case wildA && !wildB && wildcard.Match(a, b):
 		c.diags.Errorf(path, "%swildcard pattern '%s' matches with namespace '%s'", prefix, a, b)
+		c.diags.Hint("%s", textConflict)
 	case wildB && !wildA && wildcard.Match(b, a):
 		c.diags.Errorf(path, "%swildcard pattern '%s' matches with namespace '%s'", prefix, b, a)
-	default:
-		return
+		c.diags.Hint("%s", textConflict)
 	}
-	c.diags.Hint("one override audits what the other enforces")
 }

@@ -25,6 +25,7 @@ func CheckUpdate(old, updated *kyvernov1.ClusterPolicy) diag.List {
 	for i := range before {
 		if !generates(after, before[i].identity) {
 			l.Warnf(before[i].newPath(after)+".generate", "%s", textStale)
+			l.Hint("delete the old targets by hand, or keep their rule beside the new one")
 			return l
 		}
 	}

@@ -20,13 +20,16 @@ const textStringLabels = "labels and annotations supports only string values, \"
 func (c *checker) validation(r *kyvernov1.Rule, path string) {
 	if len(r.CELPreconditions) > 0 && (r.Validation == nil || r.Validation.CEL == nil) {
 		c.diags.Errorf(path+".celPreconditions", "celPrecondition can only be used with validate.cel")
+		c.diags.Hint("write preconditions, or move the expressions into the rule that has validate.cel")
 	}
 	if len(r.ImageExtractors) > 0 && len(r.VerifyImages) == 0 {
 		c.diags.Errorf(path+".imageExtractors", "Invalid rule spec for rule '%s', imageExtractors can only be defined for verifyImages rule", r.Name)
+		c.diags.Hint("move imageExtractors into a rule with verifyImages, or remove it: other rules read {{ images }} of Pods and their controllers")
 	}
 	if v := r.Validation; v != nil {
 		if v.CEL != nil && len(r.Context) > 0 {
 			c.diags.Errorf(path+".context", "context variables are not supported for CEL expressions in validate rules")
+			c.diags.Hint("write validate.cel.variables, or a ValidatingPolicy, whose variables may look up objects")
 		}
 		c.stringLabels(v.RawPattern, path+".validate.pattern")
 		c.stringLabels(v.RawAnyPattern, path+".validate.anyPattern")
@@ -60,10 +63,12 @@ func (c *checker) podWarnings(r *kyvernov1.Rule, path string) {
 	}
 	if r.Mutation != nil && r.Mutation.PatchesJSON6902 != "" {
 		c.diags.Warnf(path, "%s", textMutatedPods)
+		c.diags.Hint("write patchStrategicMerge, for which autogen makes rules, or match Deployment and the other controllers")
 	}
 	controllers, set := c.policy.Annotations[autogen.ControllersAnnotation]
 	if set && controllers != "" && controllers != "none" && len(strings.Split(controllers, ",")) < len(autogen.Controllers()) {
 		c.diags.Warnf(path, "%s", textExcludedControllers)
+		c.diags.Hint("without rules for its controller, each of its Pods is denied, not the controller: remove the annotation, or select by labels")
 	}
 }
 
@@ -112,6 +117,7 @@ func (c *checker) labelsOf(metadata any, path string) {
 			switch values[name].(type) {
 			case bool, int64, float64:
 				c.diags.Errorf(path+"."+key+"."+name, "%s", textStringLabels)
+				c.diags.Hint("quote it: %s: \"%v\"", name, values[name])
 			}
 		}
 	}
@@ -176,8 +182,11 @@ func metadataConditions(raw []byte) bool {
 
 // subresourceWarnings warns that scale and status are changed through subresources.
 func (c *checker) subresourceWarnings(r *kyvernov1.Rule, path string) {
-	kinds := ""
-	for _, f := range filters(r, path) {
+	kinds, first := "", "Deployment"
+	for _, f := range slices.Backward(filters(r, path)) {
+		if len(f.ResourceDescription.Kinds) > 0 {
+			first = f.ResourceDescription.Kinds[0]
+		}
 		kinds += strings.ToLower(strings.Join(f.ResourceDescription.Kinds, " ")) + " "
 	}
 	replicas, status := false, false
@@ -208,9 +217,11 @@ func (c *checker) subresourceWarnings(r *kyvernov1.Rule, path string) {
 	}
 	if replicas && !strings.Contains(kinds, "scale") {
 		c.diags.Warnf(path, "You are matching on replicas but not including the scale subresource in the policy.")
+		c.diags.Hint("kubectl scale changes the subresource: add %s/scale to kinds", first)
 	}
 	if status && !strings.Contains(kinds, "status") {
 		c.diags.Warnf(path, "You are matching on status but not including the status subresource in the policy.")
+		c.diags.Hint("a status is changed through the subresource: add %s/status to kinds", first)
 	}
 }
 

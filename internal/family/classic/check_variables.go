@@ -55,12 +55,14 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 		if len(collect(tree[block], "/"+block)) > 0 {
 			c.diags.Errorf(path+"."+block, "policy contains invalid variables: rule %q should not have variables in %s section", r.Name, block)
 			c.diags.Code(diag.VariablePlace)
+			c.diags.Hint("write fixed values there, and compare variables in preconditions")
 		}
 		delete(tree, block)
 	}
 	if len(collect(r.Name, "/name")) > 0 {
 		c.diags.Errorf(path+".name", "policy contains invalid variables: rule %q should not have variables in name section", r.Name)
 		c.diags.Code(diag.VariablePlace)
+		c.diags.Hint("write a fixed name: results are reported by it")
 	}
 	if m := r.Mutation; m != nil && variablePaths(m.PatchesJSON6902) {
 		c.diags.Errorf(path+".mutate.patchesJson6902", "policy contains invalid variables: rule %q should not have variables in patchesJSON6902 path section", r.Name)
@@ -109,6 +111,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 		if !insideLoop().MatchString(v.path) && !slices.Contains(known, name) {
 			c.diags.Errorf(at, "variable '%s' present outside of foreach at path %s", v.text, v.path)
 			c.diags.Code(diag.ElementOutsideForeach, v.text)
+			c.diags.Hint("use it under foreach, whose list it is an element of, or read the whole list with a query such as request.object.spec.containers[].image")
 		}
 	case slices.Contains(builtins, name), slices.Contains(known, name):
 	case attestation().MatchString(v.path): // the attested statement defines these names
@@ -122,12 +125,11 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 			where, v.text, allowedNames, strings.Join(known, " "))
 		c.diags.Plain("there is no variable %s in rule %s", name, r.Name)
 		c.diags.Code(diag.UnknownVariable, name)
+		c.diags.Hint("define %s in the rule's context, or correct the name", name)
 		if near := strict.Nearest(name, slices.Concat(known, builtins)); near != "" {
 			c.diags.Hint("did you mean %s?", near)
 		} else if slices.Contains(objectFields, name) {
 			c.diags.Hint("did you mean request.object.%s?", name)
-		} else {
-			c.diags.Hint("define %s in the rule's context, or correct the name", name)
 		}
 	}
 }

@@ -44,10 +44,13 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		switch problems := validation.IsQualifiedName(c.Name); {
 		case c.Name == "":
 			out.Diags.Required(path+".name", "a match condition needs a name")
+			out.Diags.Hint("add a name, such as not-of-the-system")
 		case len(problems) > 0: // the API server would reject the whole webhook configuration
 			out.Diags.Invalid(path+".name", c.Name, strings.Join(problems, "; "))
+			out.Diags.Hint("write a name of letters, digits, and - _ . between them")
 		case slices.ContainsFunc(conditions[:i], func(o admissionregistrationv1.MatchCondition) bool { return o.Name == c.Name }):
 			out.Diags.Errorf(path+".name", "Duplicate value: %q", c.Name)
+			out.Diags.Hint("give each match condition a name of its own")
 		}
 		x, err := compiler.Compile(c.Expression, celenv.Bool)
 		if err != nil {

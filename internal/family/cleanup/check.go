@@ -30,6 +30,7 @@ func Check(p *kyvernov2.ClusterCleanupPolicy) diag.List {
 	spec := &p.Spec
 	if p.Name == "" {
 		l.Required("metadata.name", "a policy needs a name")
+		l.Hint("add metadata.name, such as remove-old-jobs")
 	}
 	if p.Kind == ClusterCleanupPolicy && p.Namespace != "" {
 		l.Errorf("metadata.namespace", "A clustercleanuppolicy should not have the namespace defined")
@@ -43,6 +44,7 @@ func Check(p *kyvernov2.ClusterCleanupPolicy) diag.List {
 		path := "spec.context[" + strconv.Itoa(i) + "]"
 		if e.ImageRegistry != nil {
 			l.Errorf(path+".imageRegistry", "%s", textImageRegistry)
+			l.Hint("a deletion on a schedule asks no registry: remove the entry")
 		}
 		if e.ConfigMap != nil {
 			l.Errorf(path+".configMap", "%s", textConfigMap)
@@ -84,6 +86,7 @@ func checkFilters(l *diag.List, p *kyvernov2.ClusterCleanupPolicy) {
 			}
 			if b.match && len(f.ResourceDescription.Kinds) == 0 {
 				l.Errorf(path+".resources.kinds", "%s", textKindRequired)
+				l.Hint("add kinds, such as kinds: [Job]")
 			}
 			if p.Kind != CleanupPolicy {
 				continue

@@ -51,7 +51,7 @@ func (c *converter) decided(r *kyvernov1.Rule) expr {
 	if kinds && c.controllers {
 		return refuse("for Pod controllers depends on its kinds")
 	}
-	other.resourceRules(matched, nil)
+	other.resourceRules(matched, all, nil)
 	var parts []expr
 	for _, f := range matched {
 		parts = append(parts, other.filter(f, c.object, kinds))

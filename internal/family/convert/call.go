@@ -68,8 +68,8 @@ func (s *search) call(t *jmespath.Tree, current *term) (term, bool) {
 		arguments, safe = append(arguments, a), and(safe, a.sound())
 	}
 	out, ok := s.function(name, arguments)
-	if safe != yes && orYes(out.safe) == yes {
-		out.safe = safe
+	if safe != yes {
+		out.safe = and(safe, orYes(out.safe))
 	}
 	return out, ok
 }
@@ -129,17 +129,20 @@ func (s *search) function(name string, a []term) (term, bool) {
 			asText = a[0].within(bindsMember)
 		}
 		return term{expr: member("double(" + a[0].text + ")"), shape: numberShape, given: and(a[0].there(), member(asText+".matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$')"))}, true
-	case name == "not_null" && n == 2:
-		if a[0].simple() {
-			return term{expr: member(a[0].optional().text + ".orValue(" + a[1].text + ")"), shape: a[1].shape, maybeList: true}, true
+	case name == "not_null" && n > 0:
+		out := a[n-1]
+		for i := n - 2; i >= 0; i-- {
+			out = notNull(a[i], out)
 		}
-		return term{expr: expr{a[0].there().within(bindsOr) + " ? dyn(" + a[0].text + ") : dyn(" + a[1].text + ")", bindsTernary}}, true
+		return out, true
 	case name == "label_match" && n == 2:
 		x := s.variable()
 		wanted, labels := a[0].expr, a[1].expr
 		return term{expr: wanted.macro("all", x, and(comparison(x+" in "+labels.within(bindsUnary)), comparison(labels.within(bindsMember)+"["+x+"] == "+wanted.within(bindsMember)+"["+x+"]"))), shape: boolShape}, true
 	case name == "pattern_match" && n == 2 && a[0].shape == textShape && isLiteral(a[0].text):
 		return term{expr: globText(member("string("+a[1].text+")"), literalOf(a[0].text)), shape: boolShape}, true
+	case name == "pattern_match" && n == 2:
+		return term{expr: member("string(" + a[1].text + ").matches(" + globOf(a[0].expr) + ")"), shape: boolShape}, true
 	case name == "lookup" && n == 2:
 		x, at := a[0].within(bindsMember), a[1].text
 		return term{expr: member(x + "[" + at + "]"), given: comparison(a[1].within(bindsUnary) + " in " + a[0].within(bindsUnary))}, true
@@ -161,8 +164,15 @@ func (s *search) function(name string, a []term) (term, bool) {
 	case name == "trim" && n == 2 && isLiteral(a[1].text):
 		set := "[" + regexp.QuoteMeta(literalOf(a[1].text)) + "]+"
 		return term{expr: member("regex.replace(" + a[0].text + ", " + text("^"+set+"|"+set+"$") + ", '')"), shape: textShape}, true
+	case name == "compare" && n == 2:
+		return term{expr: expr{a[0].within(bindsUnary) + " == " + a[1].within(bindsUnary) + " ? 0 : " + a[0].within(bindsUnary) + " < " + a[1].within(bindsUnary) + " ? -1 : 1", bindsTernary}, shape: numberShape}, true
+	case name == "round" && n == 2:
+		return term{expr: member("math.round(double(" + a[0].text + "), int(" + a[1].text + "))"), shape: numberShape}, true
 	case (name == "max" || name == "min") && n == 1:
 		return s.extreme(name, a[0])
+	case name == "avg" && n == 1:
+		all := numbers(s, a[0])
+		return term{expr: expr{all.text + ".sum() / double(size(" + a[0].text + "))", bindsComparison}, shape: numberShape, given: comparison("size(" + a[0].text + ") > 0")}, true
 	case name == "sum" && n == 1:
 		return s.total(a[0])
 	case (name == "add" || name == "subtract" || name == "multiply" || name == "divide" || name == "modulo") && n == 2:
@@ -360,9 +370,35 @@ func numbers(s *search, list term) expr {
 	return list.macro("map", x, member("double("+x+")"))
 }
 
-// total converts the sum of a list of numbers.
+// total converts the sum of a list of numbers or of quantities. The sum of no elements is an error.
 func (s *search) total(list term) (term, bool) {
-	return term{expr: member(numbers(s, list).text + ".sum()"), shape: numberShape}, true
+	some := comparison("size(" + list.text + ") > 0")
+	if sums := regexp.MustCompile(`\b(cpu|memory|storage)\b`); list.elements != numberShape && sums.MatchString(list.text) {
+		x := s.variable()
+		all := list.macro("map", x, member("quantity(string("+x+")).asApproximateFloat()"))
+		sum := expr{some.text + " ? " + thousandths(all.text+".sum()") + " : ''", bindsTernary}
+		return term{expr: member("quantity(" + sum.text + ")"), shape: quantityShape, safe: some}, true
+	}
+	all := numbers(s, list).text
+	return term{expr: expr{some.text + " ? " + all + ".sum() : " + all + "[0]", bindsTernary}, shape: numberShape, safe: some}, true
+}
+
+// thousandths returns the text of a quantity with this value.
+func thousandths(value string) string { return "string(int(math.round(" + value + " * 1000.0))) + 'm'" }
+
+// notNull returns the first of two values unless it is missing or null.
+func notNull(a, b term) term {
+	out := term{shape: b.shape, maybeList: true, safe: b.safe}
+	if there := b.there(); there != yes {
+		out.given = or(a.there(), there)
+	}
+	if a.simple() && b.there() == yes {
+		out.expr = member(a.optional().text + ".orValue(" + b.text + ")")
+		return out
+	}
+	out.shape = anyShape
+	out.expr = expr{a.there().within(bindsOr) + " ? dyn(" + a.text + ") : dyn(" + b.text + ")", bindsTernary}
+	return out
 }
 
 // arithmetic converts the functions for numbers, and the ratio of two quantities.
@@ -377,6 +413,13 @@ func (s *search) arithmetic(name string, a, b term) (term, bool) {
 	case name == "divide" && !number(a) && !number(b):
 		of := func(t term) string { return "quantity(string(" + t.text + ")).asApproximateFloat()" }
 		return term{expr: expr{of(a) + " / " + of(b), bindsComparison}, shape: numberShape}, true
+	case name == "multiply" && number(a) != number(b):
+		if number(a) {
+			a, b = b, a
+		}
+		return term{expr: member("quantity(" + thousandths("quantity(string("+a.text+")).asApproximateFloat() * double("+b.text+")") + ")"), shape: quantityShape}, true
+	case name == "divide" && number(b):
+		return term{expr: member("quantity(string(int(math.floor(quantity(string(" + a.text + ")).asApproximateFloat() / double(" + b.text + ")))))"), shape: quantityShape}, true
 	case (name == "add" || name == "subtract") && !number(a) && !number(b):
 		of := func(t term) string {
 			if t.shape == quantityShape {

@@ -20,7 +20,7 @@ func cleanupPolicy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
 	m := &p.Spec.MatchResources
 	c.context(p.Spec.Context, "spec.context")
 	matched, all := filters(&kyvernov1.MatchResources{Any: m.Any, All: m.All}, "spec.match")
-	constraints := map[string]any{"resourceRules": c.resourceRules(matched, []string{"*"})}
+	constraints := map[string]any{"resourceRules": c.resourceRules(matched, all, []string{"*"})}
 	conditions := c.selected(matched, all, c.object, nil, constraints)
 	if x := p.Spec.ExcludeResources; x != nil {
 		conditions = addCondition(conditions, "exclude", not(c.excluded(&kyvernov1.MatchResources{Any: x.Any, All: x.All}, c.object)))

@@ -135,7 +135,7 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	}
 	out := c.compared(key, operator, m["value"], path)
 	for _, d := range c.demands[before:] { // a variable inside another one is an error if it is missing, even if the other one has an empty list
-		if !loops().MatchString(out.text) {
+		if source, _ := m["key"].(string); !loops().MatchString(out.text) && !strings.Contains(source, "&&") {
 			continue
 		}
 		out = expr{d + " != null ? " + out.within(bindsOr) + " : false", bindsTernary}
@@ -229,6 +229,9 @@ func (c *converter) equal(key term, v any, path string) expr {
 		return c.same(at, v, path)
 	case bool:
 		if key.shape == boolShape && !key.maybeList {
+			if v && strings.HasSuffix(at.text, ".orValue(false)") { // of type dyn
+				return comparison(at.text + " == true")
+			}
 			if v {
 				return at
 			}
@@ -244,6 +247,9 @@ func (c *converter) equal(key term, v any, path string) expr {
 		}
 		return number(at, strconv.FormatInt(v, 10))
 	case float64:
+		if key.shape == numberShape {
+			return comparison(computed(key, at).text + " == " + strconv.FormatFloat(v, 'f', -1, 64))
+		}
 		return number(at, strconv.FormatFloat(v, 'f', -1, 64))
 	case nil:
 		return no

@@ -73,7 +73,7 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 }
 
 // podSubresources returns the rules for the subresources that the kind Pod also covers. Policies in CEL that validate or verify images cover them
-// without such rules. It names what a policy that verifies images does not do for them.
+// without such rules, but add digests only to the images of resources that they list: see debugging.
 func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) []any {
 	if !slices.ContainsFunc(rules, func(r any) bool {
 		rule, _ := r.(map[string]any)
@@ -90,7 +90,7 @@ func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) []any {
 			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"UPDATE"}, "resources": []any{"pods/ephemeralcontainers", "pods/resize"},
 		}}
 	case slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool { return isOn(rule.ModernImages(&e).MutateDigest) }):
-		c.note(c.path+".verifyImages[0].mutateDigest", "the classic rule also adds digests to the images of debug containers (pods/ephemeralcontainers); the CEL policy does not", "")
+		c.debugged = true
 	}
 	return nil
 }

@@ -116,6 +116,7 @@ type converter struct {
 	heard        *[]expr
 	element      expr     // the element of the enclosing loop; zero outside of loops
 	elementPlace []string // its place in the object; nil if unknown
+	elementShape shape
 	position     expr     // the index of the element in its list; zero if unknown
 	outer        []loop   // the enclosing loops
 	// object is the value of `request.object`: the object, or the Pod in it.
@@ -131,6 +132,8 @@ type converter struct {
 	// variables are the variables that the converted expressions need.
 	variables   []any
 	controllers bool // the classic rule covers pod controllers
+	// debugged: the rule adds digests to the images of debug containers, too.
+	debugged bool
 	// inMessage: a message is converted, which does not decide anything.
 	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
@@ -368,9 +371,9 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
-		around, placed, x := c.element, c.elementPlace, c.variableOf(all.expr)
+		around, placed, of, x := c.element, c.elementPlace, c.elementShape, c.variableOf(all.expr)
 		c.outer = append(c.outer, loop{element: member(x)})
-		c.element, c.elementPlace = member(x), all.itemPlace()
+		c.element, c.elementPlace, c.elementShape = member(x), all.itemPlace(), all.elements
 		entries := maps.Clone(c.entries)
 		c.context(l.Context, path+".context")
 		c.trail = trail{known: c.elementPlace != nil, names: c.elementPlace}
@@ -399,7 +402,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if p := l.AnyAllConditions; p != nil {
 			fits = or(not(c.surely(func() expr { return c.conditions(document(p), path+".preconditions") })), fits)
 		}
-		c.element, c.elementPlace, c.entries = around, placed, entries
+		c.element, c.elementPlace, c.elementShape, c.entries = around, placed, of, entries
 		c.outer = c.outer[:len(c.outer)-1]
 		list := all.orElse("[]")
 		out = and(out, list.macro("all", x, fits))
@@ -499,7 +502,11 @@ func (c *converter) message(message, path string, validation map[string]any) {
 	parts, ok := c.texts(message, path)
 	c.inMessage = false
 	if ok {
-		validation["messageExpression"] = strings.Join(parts, " + ")
+		expression := strings.Join(parts, " + ")
+		if len(parts) == 1 && !strings.HasPrefix(expression, "string(") { // of type dyn
+			expression = "string(" + expression + ")"
+		}
+		validation["messageExpression"] = expression
 		return
 	}
 	// A message does not affect the verdict. If it cannot be converted, it stays as it is.

@@ -47,7 +47,7 @@ func Exception(object map[string]any, schemas Schemas, refer func(policy, rule s
 	}
 	matched, all := filters(&kyvernov1.MatchResources{Any: e.Spec.Match.Any, All: e.Spec.Match.All}, "spec.match")
 	c.deleting = true // there may be no request: scans use exceptions, too
-	c.resourceRules(slices.DeleteFunc(slices.Clone(matched), func(f filter) bool { return len(f.ResourceDescription.Kinds) == 0 }), nil)
+	c.resourceRules(slices.DeleteFunc(slices.Clone(matched), func(f filter) bool { return len(f.ResourceDescription.Kinds) == 0 }), false, nil)
 	var parts []expr
 	for _, f := range matched {
 		f.ResourceDescription.Operations = nil // exceptions have none

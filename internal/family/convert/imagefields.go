@@ -1,6 +1,6 @@
 package convert
 
-import "strings"
+import "slices"
 
 // imagesMark stands for the variable images, which holds a map for each list of containers.
 const imagesMark = "images"
@@ -21,6 +21,9 @@ func (s *search) imagesBelow(left term, name string) (term, bool) {
 	wanted := dynamic
 	if wanted == (expr{}) {
 		wanted = member(text(key))
+	}
+	if name := s.element.field("name").text; slices.Equal(s.elementPlace, []string{"spec", left.keys[0], ""}) && (wanted.text == name || wanted.text == "string("+name+")") {
+		return term{expr: s.element.field("image"), image: true}, true // the element of a loop over these containers
 	}
 	x := s.variable()
 	named := member(containers.orElse("[]").text).macro("filter", x, comparison(x+".name == "+wanted.within(bindsUnary)))
@@ -60,5 +63,3 @@ func (s *search) imageField(left term, name string) (term, bool) {
 	}
 	return out, true
 }
-
-var _ = strings.Join

@@ -27,13 +27,33 @@ func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
 		path := fmt.Sprintf("%s.verifyImages[%d]", c.path, i)
 		if i == 0 {
 			c.imageEntry(&r.VerifyImages[0], spec, path)
+			c.debugging(c.name(r), spec)
 			continue
 		}
 		of := maps.Clone(common)
 		c.imageEntry(&r.VerifyImages[i], of, path)
 		made := c.assembled("ImageValidatingPolicy", fmt.Sprintf("%s-%d", c.name(r), i+1), c.policy.Kind == "Policy", of)
 		c.more = append(append(c.more, made), c.overridden(made)...)
+		c.debugging(fmt.Sprintf("%s-%d", c.name(r), i+1), of)
 	}
+}
+
+// debugging adds the policy that adds digests to the images of debug containers. It is a policy of its own, since only one about nothing but Pods
+// covers their controllers.
+func (c *converter) debugging(name string, spec map[string]any) {
+	settings, _ := spec["validationConfigurations"].(map[string]any)
+	if !c.debugged || settings["mutateDigest"] != true {
+		return
+	}
+	of := maps.Clone(spec)
+	delete(of, "autogen")
+	constraints := maps.Clone(spec["matchConstraints"].(map[string]any))
+	constraints["resourceRules"] = []any{map[string]any{
+		"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"UPDATE"}, "resources": []any{"pods/ephemeralcontainers"},
+	}}
+	of["matchConstraints"] = constraints
+	made := c.assembled("ImageValidatingPolicy", name+"-debug", c.policy.Kind == "Policy", of)
+	c.more = append(append(c.more, made), c.overridden(made)...)
 }
 
 // imageAction returns the action of the rule: one entry that enforces is enough. Without an action of its own, that of the policy decides.

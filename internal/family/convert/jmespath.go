@@ -48,6 +48,8 @@ type search struct {
 	*converter
 	path, source string
 	inner        []term // the variables in the expression
+	// safe collects the conditions that no function in the condition of a filter fails; nil outside of filters.
+	safe *[]expr
 }
 
 func (s *search) unknown(what string) (term, bool) {
@@ -91,7 +93,10 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 		}
 		out, ok := s.tree(&t.Children[1], &left)
 		if ok && there != yes {
-			out.needs = and(there, orYes(out.needs))
+			if out.needs = and(there, orYes(out.needs)); out.shape == listShape && len(out.keys) == 0 {
+				out.strict = out.value()
+				out.expr = member("(" + there.within(bindsOr) + " ? " + out.strict.within(bindsOr) + " : [])")
+			}
 		}
 		return out, ok
 	case "ASTPipe":
@@ -147,7 +152,7 @@ func (s *search) named(name string) (term, bool) {
 	case name == "elementIndex" && s.position != (expr{}):
 		return term{expr: s.position, shape: numberShape}, true
 	case name == "element" && s.element != (expr{}):
-		return s.typed(term{expr: s.element, root: s.element, place: s.elementPlace}), true
+		return s.typed(term{expr: s.element, root: s.element, place: s.elementPlace, shape: s.elementShape}), true
 	case name == "images" && !s.deleting:
 		return term{expr: member(imagesMark), root: member(imagesMark)}, true
 	case name == "serviceAccountName" || name == "serviceAccountNamespace":
@@ -200,6 +205,9 @@ func (s *search) below(left term, name string) (term, bool) {
 	}
 	if left.root.text == imagesMark {
 		return s.imagesBelow(left, name)
+	}
+	if left.shape == boolShape && len(left.keys) == 0 { // it has no fields: !a.b is the field b of !a
+		return term{expr: member("null"), needs: left.needs, given: no, safe: left.safe}, true
 	}
 	var out term
 	key, dynamic, ok := s.key(name)

@@ -44,6 +44,9 @@ func (s *search) orElse(left, right term) (term, bool) {
 	constant := right.keys == nil && right.root == (expr{}) && right.there() == yes
 	if left.simple() && constant {
 		known := left.shape == textShape || left.shape == boolShape
+		if right.text == "[]" {
+			out.items = left.itemPlace()
+		}
 		switch right.text {
 		case "''", "[]", "{}", "false", "0":
 			out.expr = member(left.optional().text + ".orValue(" + right.text + ")")
@@ -80,7 +83,7 @@ func (s *search) orElse(left, right term) (term, bool) {
 // existing returns a path below an object of the cluster, which is an error where the object does not exist.
 func existing(s *search, t term) term {
 	x := s.variable()
-	root := member("[" + t.root.text + "].filter(" + x + ", " + x + " != null)[0]")
+	root := member("[dyn(" + t.root.text + ")].filter(" + x + ", " + x + " != null)[0]")
 	out := path(root, t.keys...)
 	out.shape, out.needs, out.given, out.safe = t.shape, t.needs, t.given, t.safe
 	return out
@@ -106,6 +109,9 @@ func (s *search) condition(t *jmespath.Tree, current *term) (expr, bool) {
 	v, ok := s.tree(t, current)
 	if !ok {
 		return no, false
+	}
+	if safe := orYes(v.safe); safe != yes && s.safe != nil {
+		*s.safe = append(*s.safe, safe)
 	}
 	return v.truthy(), true
 }

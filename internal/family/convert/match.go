@@ -45,8 +45,8 @@ func filters(m *kyvernov1.MatchResources, path string) (out []filter, all bool) 
 func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	constraints := map[string]any{}
 	matched, all := filters(&r.MatchResources, c.path+".match")
-	operations := c.operations(r, matched)
-	constraints["resourceRules"] = c.resourceRules(matched, operations)
+	operations := c.operations(r, matched, all)
+	constraints["resourceRules"] = c.resourceRules(matched, all, operations)
 	object := member("object")
 	if slices.Contains(operations, "DELETE") {
 		object, c.object = whole, member(subject)
@@ -104,6 +104,12 @@ func addCondition(to []any, name string, e expr) []any {
 
 // selected returns the condition for the filters of match, apart from their kinds.
 func (c *converter) selected(matched []filter, all bool, subject expr, operations []string, constraints map[string]any) []any {
+	naming := 0 // filters that name kinds
+	for _, f := range matched {
+		if len(f.ResourceDescription.Kinds) > 0 {
+			naming++
+		}
+	}
 	several := len(matched) > 1
 	var parts []expr
 	for _, f := range matched {
@@ -111,7 +117,7 @@ func (c *converter) selected(matched []filter, all bool, subject expr, operation
 			constraints["namespaceSelector"] = document(s)
 			f.ResourceDescription.NamespaceSelector = nil
 		}
-		parts = append(parts, c.filter(f, subject, several || slices.ContainsFunc(f.ResourceDescription.Kinds, partialName) || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations)))
+		parts = append(parts, c.filter(f, subject, naming > 1 || slices.ContainsFunc(f.ResourceDescription.Kinds, partialName) || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations)))
 	}
 	if all {
 		return addCondition(nil, "match", and(parts...))
@@ -128,12 +134,16 @@ func operationsOf(f filter) []string {
 }
 
 // operations returns all operations on which the rule is evaluated.
-func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
+func (c *converter) operations(r *kyvernov1.Rule, matched []filter, all bool) []string {
 	var out []string
-	for _, f := range matched {
+	for i, f := range matched {
 		named := operationsOf(f)
 		if len(named) == 0 {
 			named = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
+		}
+		if all && i > 0 {
+			out = slices.DeleteFunc(out, func(o string) bool { return !slices.Contains(named, o) })
+			continue
 		}
 		for _, o := range named {
 			if !slices.Contains(out, o) {
@@ -208,8 +218,8 @@ var ofOperation = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^\{\{\s*request\.operation\s*(\|\|\s*'\w*'\s*)?\}\}$`)
 })
 
-// resourceRules returns the resource rules of the policy.
-func (c *converter) resourceRules(matched []filter, operations []string) []any {
+// resourceRules returns the resource rules of the policy. Where all filters have to match, those without kinds are conditions only.
+func (c *converter) resourceRules(matched []filter, all bool, operations []string) []any {
 	type rule struct {
 		groups, versions []string
 		resources        []string
@@ -217,7 +227,7 @@ func (c *converter) resourceRules(matched []filter, operations []string) []any {
 	var rules []rule
 	for _, f := range matched {
 		path := f.path + ".resources.kinds"
-		if len(f.ResourceDescription.Kinds) == 0 {
+		if len(f.ResourceDescription.Kinds) == 0 && !(all && slices.ContainsFunc(matched, func(f filter) bool { return len(f.ResourceDescription.Kinds) > 0 })) {
 			c.refuse(path, "a rule without kinds has no resource rules", "name the kinds")
 		}
 		for _, kind := range f.ResourceDescription.Kinds {
@@ -293,7 +303,9 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	d := &f.ResourceDescription
 	var parts []expr
 	if kinds {
-		parts = append(parts, c.kinds(d.Kinds, f.path))
+		if len(d.Kinds) > 0 {
+			parts = append(parts, c.kinds(d.Kinds, f.path))
+		}
 		if named := operationsOf(f); len(named) > 0 && !c.deleting {
 			parts = append(parts, comparison("request.operation in "+list(named)))
 		}
@@ -311,8 +323,15 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 		if c.deleting {
 			namespace = member(metadata.optional("namespace").text + ".orValue('')")
 		}
-		if slices.Contains(d.Kinds, "Namespace") {
-			c.refuse(f.path+".resources.namespaces", "namespaces selects the names of Namespaces and the namespaces of other objects", "write a rule for Namespaces with names")
+		if slices.Contains(d.Kinds, "Namespace") { // a Namespace is selected by its name
+			name, kind := member(metadata.optional("name").text+".orValue('')"), "request.kind.kind"
+			if c.deleting {
+				kind = "object.kind"
+			}
+			if len(d.Kinds) > 1 {
+				name = member("(" + kind + " == 'Namespace' ? " + name.text + " : " + namespace.text + ")")
+			}
+			namespace = name
 		}
 		parts = append(parts, c.anyGlob(namespace, d.Namespaces))
 	}

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,6 +183,18 @@ func (c *converter) amongVariable(key term, v, path string) (a among, ok bool) {
 	}
 	defer func() { a.given = other.filled() }()
 	values := other.value()
+	if key.shape == textShape && isLiteral(key.text) && wildcard.Has(literalOf(key.text)) { // the key is a pattern for the values
+		all := values
+		if other.shape != listShape {
+			all = elements(values)
+		}
+		y := c.variable()
+		is := globText(member(y), literalOf(key.text))
+		if other.elements != textShape {
+			is = globText(member("string("+y+")"), literalOf(key.text))
+		}
+		return among{holds: func(expr) expr { return all.macro("exists", y, is) }}, true
+	}
 	switch {
 	case strings.Contains(other.root.text, "'configmaps'"): // texts that an administrator writes: a list in JSON, or one with wildcards
 		all := values
@@ -221,5 +232,3 @@ func (c *converter) amongVariable(key term, v, path string) (a among, ok bool) {
 func globOf(p expr) string {
 	return "'^' + regex.replace(string(" + p.text + "), '[^A-Za-z0-9_*?]', '\\\\\\\\\\\\0').replace('*', '.*').replace('?', '.') + '$'"
 }
-
-var _ = math.Abs

@@ -26,12 +26,12 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	var all []string
 	switch {
 	case len(m.ForEachMutation) > 0:
-		if len(m.ForEachMutation) > 1 && len(c.variables) > 0 {
-			c.refuse(path+".foreach", "several loops over Pods in controllers have no counterpart: variables keep the object as it was before the first loop", "split the rule")
-			return
-		}
 		for i := range m.ForEachMutation {
-			all = append(all, c.mutateLoop(&m.ForEachMutation[i], fmt.Sprintf("%s.foreach[%d]", path, i)))
+			operations := c.mutateLoop(&m.ForEachMutation[i], fmt.Sprintf("%s.foreach[%d]", path, i))
+			if i > 0 && c.inPods() {
+				operations = c.later(operations)
+			}
+			all = append(all, operations)
 		}
 	default:
 		all = append(all, c.patches(m.RawPatchStrategicMerge != nil, func() (any, bool) { return c.decode(m.RawPatchStrategicMerge, path+".patchStrategicMerge") }, m.PatchesJSON6902, path).list())
@@ -41,6 +41,17 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 		mutations = append(mutations, map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": operations}})
 	}
 	spec["mutations"] = mutations
+}
+
+// later returns the operations of a loop that follows others. Variables keep the object as it was before the first mutation, so that the
+// loop reads the Pod from the object.
+func (c *converter) later(operations string) string {
+	for _, v := range c.variables {
+		if m := v.(map[string]any); m["name"] == "pod" {
+			return "cel.bind(pod, " + m["expression"].(string) + ", " + strings.ReplaceAll(operations, c.changed.text, "pod") + ")"
+		}
+	}
+	return operations
 }
 
 // eachTarget converts a rule with several targets, some of which have conditions of their own, to a policy for each target.
@@ -114,13 +125,34 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 	if conditions := l.AnyAllConditions; conditions != nil {
 		p.when = and(c.conditions(document(conditions), path+".preconditions"), p.when)
 	}
+	descending := l.Order != nil && *l.Order == kyvernov1.Descending || l.Order == nil && merge
+	moves := c.moves(p, list, i, descending)
 	c.element, c.elementPlace, c.position, c.entries, c.partial = around, placed, at, entries, partial
 	c.outer = c.outer[:len(c.outer)-1]
 	order := "lists.range(size(" + list.text + "))"
-	if l.Order != nil && *l.Order == kyvernov1.Descending || l.Order == nil && merge {
+	if descending {
 		order += ".reverse()"
 	}
-	return order + ".map(" + i + ", " + p.list() + ").flatten()"
+	return order + ".map(" + i + ", " + p.list() + ").flatten()" + moves
+}
+
+// moves returns the operations that move the elements that a loop merged to the front, as the classic patch of each element does; empty if all
+// elements are there.
+func (c *converter) moves(p *patching, list expr, i string, descending bool) string {
+	if len(p.reordered) == 0 || descending && p.when == yes {
+		return ""
+	}
+	at, to := p.reordered[0], p.fresh("to")
+	merged := "lists.range(size(" + list.text + "))"
+	if p.when != yes {
+		merged += ".filter(" + i + ", " + p.when.text + ")"
+	}
+	place := "'/0'"
+	if descending {
+		place = "'/' + string(" + to + ")"
+	}
+	path := at.pathText()
+	return " + [" + merged + "].map(" + i + ", lists.range(size(" + i + ")).map(" + to + ", JSONPatch{op: 'move', from: " + path + " + '/' + string(" + i + "[" + to + "]), path: " + path + " + " + place + "})).flatten()"
 }
 
 // patching collects the operations of one patch.
@@ -128,6 +160,8 @@ type patching struct {
 	*converter
 	when       expr     // the condition for the whole patch
 	operations []string // expressions for lists of operations
+	// reordered is the list whose elements a loop puts first; none or one.
+	reordered []location
 }
 
 const noOperation = "[]"

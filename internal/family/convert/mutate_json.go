@@ -15,6 +15,13 @@ import (
 // not an error.
 func (p *patching) json(source string, root location, path string) (out []string) {
 	decoded, err := patch.DecodeText(source)
+	if err != nil {
+		if marked, variables := marked(source); len(variables) > 0 {
+			if decoded, err = patch.DecodeText(marked); err == nil {
+				decoded = unmarked(decoded, variables)
+			}
+		}
+	}
 	list, ok := decoded.([]any)
 	if err != nil || !ok {
 		p.refuse(path, "the patch is not a literal list of operations", "")
@@ -71,6 +78,45 @@ func (p *patching) json(source string, root location, path string) (out []string
 	return out
 }
 
+// marked returns the text of a patch with marks in place of its variables, whose quotation marks may end those of the text; and the
+// variables. It leaves out those that are a whole value without quotation marks, whose type only evaluation shows.
+func marked(source string) (string, []string) {
+	var out strings.Builder
+	var variables []string
+	for _, p := range partsOf(source) {
+		if p.variable == "" || strings.HasSuffix(out.String(), ": ") {
+			out.WriteString(p.literal)
+			if p.variable != "" {
+				out.WriteString("{{ " + p.variable + " }}")
+			}
+			continue
+		}
+		out.WriteString("\uE002" + strconv.Itoa(len(variables)) + "\uE003")
+		variables = append(variables, "{{ "+p.variable+" }}")
+	}
+	return out.String(), variables
+}
+
+// unmarked returns a value with variables in place of their marks.
+func unmarked(v any, variables []string) any {
+	switch v := v.(type) {
+	case string:
+		for i, name := range variables {
+			v = strings.ReplaceAll(v, "\uE002"+strconv.Itoa(i)+"\uE003", name)
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = unmarked(v[i], variables)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = unmarked(v[k], variables)
+		}
+	}
+	return v
+}
+
 // walked is the result of walk: the place that a JSON pointer names.
 type walked struct {
 	location
@@ -99,6 +145,16 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 				return out, false
 			}
 			continue
+		case s == "-1" && last: // the end of a list, too
+			out.location = out.with(expr{}, segment{static: "/-"}, "")
+			continue
+		case s == "-1": // the last element, which is added if there is none
+			all := optional.text + ".orValue([])"
+			index := "(size(" + all + ") > 0 ? size(" + all + ") - 1 : 0)"
+			out.location = out.with(member(out.at.within(bindsMember)+"["+index+"]"), segment{static: "/"}, "")
+			out.path = append(out.path, segment{dynamic: "string(" + index + ")"})
+			optional = member(optional.within(bindsMember) + "[?" + index + "]")
+			out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "{}")))
 		case position().MatchString(s):
 			out.location = out.with(member(out.at.within(bindsMember)+"["+s+"]"), segment{static: "/" + s}, "")
 			optional = member(optional.within(bindsMember) + "[?" + s + "]")
@@ -118,9 +174,9 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 			key := jsonpointer.Unescape(s)
 			out.location = out.key(key)
 			optional = optional.optional(key)
-			if !last && segments[i+1] != "-" && !position().MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
+			if !last && segments[i+1] != "-" && segments[i+1] != "-1" && !position().MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
 				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "{}")))
-			} else if !last && segments[i+1] == "-" {
+			} else if !last && (segments[i+1] == "-" || segments[i+1] == "-1") {
 				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "[]")))
 			}
 		}

@@ -37,13 +37,22 @@ func (p *patching) mergeMap(m map[string]any, at location, path string) (out []s
 		case "(", "<":
 			p.when = and(p.when, p.present(at), p.applies(key, v, at, below))
 		case "+":
-			if literal, ok := p.literal(v, below); ok {
-				out = append(out, either(place.there, noOperation, place.operation("add", literal)))
+			before := p.heard
+			p.heard = &[]expr{}
+			literal, ok := p.literal(v, below)
+			given := and(*p.heard...)
+			p.heard = before
+			kept := noOperation
+			if given != yes { // a missing variable is an error, even if its part is not used
+				kept = "(" + given.within(bindsOr) + " ? " + noOperation + " : [[]][1])"
+			}
+			if ok {
+				out = append(out, either(place.there, kept, place.operation("add", literal)))
 			}
 		case "":
 			out = append(out, p.mergeValue(v, place, below)...)
-		default:
-			p.refuse(below, "the anchor "+anchor+"() has no meaning in a patch: it would be written into the object", "")
+		default: // other anchors have no meaning in a patch: the classic language writes them into the object
+			out = append(out, p.mergeValue(v, at.key(full), below)...)
 		}
 	}
 	return out
@@ -149,7 +158,15 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		}
 		return []string{replace}
 	}
-	var changes, additions []string
+	var changes, additions, last []string
+	fronts := &fronts{}
+	conditionals := 0
+	for _, e := range list {
+		if m, ok := e.(map[string]any); ok && conditional(m) {
+			conditionals++
+		}
+	}
+	keyed := len(list) - conditionals
 	for i, e := range list {
 		below := path + "[" + strconv.Itoa(i) + "]"
 		element, ok := e.(map[string]any)
@@ -193,9 +210,8 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			changes = append(changes, each(condition, false))
 			continue
 		}
-		// A loop from the last element to the first puts all of them first, in their order.
-		if p.position != (expr{}) && p.partial || p.position == (expr{}) && len(list) > 1 {
-			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
+		if len(rest) == 0 && len(element) > 0 { // a condition for the patch
+			continue
 		}
 		identities := map[string]term{}
 		for _, k := range keys {
@@ -227,7 +243,21 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			}
 			return out
 		}
-		changes = append(changes, each(same(inside.at), p.position == (expr{}) && len(list) == 1))
+		if p.position == (expr{}) && keyed > 1 && conditionals > 0 {
+			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
+		}
+		if p.position == (expr{}) && keyed > 1 && conditionals == 0 {
+			fronts.add(p, element, rest, same, place, below)
+			continue
+		}
+		if p.position != (expr{}) && p.partial { // a loop from the last element to the first would put all of them first, in their order
+			if own := p.element.field(keys[0]); len(keys) > 1 || len(p.outer) > 1 || !slices.Equal(p.elementPlace, inside.names) || identities[keys[0]].text != own.text {
+				p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
+			} else if p.reordered = append(p.reordered, place); len(p.reordered) > 1 {
+				p.reordered = p.reordered[:1]
+			}
+		}
+		last = append(last, each(same(inside.at), p.position == (expr{}) && keyed == 1))
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
@@ -235,8 +265,50 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			additions = append([]string{either(place.at.macro("exists", x, same(member(x))), noOperation, first.operation("add", literal))}, additions...)
 		}
 	}
-	changes = slices.DeleteFunc(append(changes, additions...), func(s string) bool { return s == noOperation })
+	changes = slices.DeleteFunc(slices.Concat(changes, last, fronts.operations(p, place), additions), func(s string) bool { return s == noOperation })
 	return []string{either(place.there, sum(changes), replace)}
+}
+
+// fronts are the elements of a patch that names several elements of a list. The classic patch puts them first, in its order.
+type fronts struct {
+	same    []expr   // whether the element x is the one that the patch names
+	values  []string // the elements, as they are or new
+	changes []string
+	x       string
+}
+
+// add adds an element: what is there of it, and its changes at its new place.
+func (f *fronts) add(p *patching, element, rest map[string]any, same func(expr) expr, place location, path string) {
+	if f.x == "" {
+		f.x = p.variableOf(place.at)
+	}
+	is := same(member(f.x))
+	there := place.at.macro("exists", f.x, is)
+	now := member(place.at.macro("filter", f.x, is).text + "[0]")
+	value := now.text
+	if literal, ok := p.literal(element, path); ok {
+		value = there.within(bindsOr) + " ? dyn(" + now.text + ") : dyn(" + literal + ")"
+	}
+	at := place.with(now, segment{static: "/" + strconv.Itoa(len(f.values))}, "")
+	f.same, f.values = append(f.same, is), append(f.values, value)
+	f.changes = append(f.changes, either(there, sum(p.mergeMap(rest, at, path)), noOperation))
+}
+
+// operations returns the operations that move the elements to the front and change them.
+func (f *fronts) operations(p *patching, place location) (out []string) {
+	if len(f.values) == 0 {
+		return nil
+	}
+	i := p.fresh("i")
+	old := place.element(i)
+	named := place.at.macro("filter", f.x, or(f.same...)) // the elements that are there already, from the last to the first
+	is := comparison(old.at.within(bindsUnary) + " in " + named.within(bindsUnary))
+	out = append(out, "lists.range(size("+place.at.text+")).reverse().map("+i+", "+is.text+", "+strings.TrimSuffix(strings.TrimPrefix(old.operation("remove", ""), "["), "]")+")")
+	front := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
+	for _, v := range slices.Backward(f.values) {
+		out = append(out, front.operation("add", v))
+	}
+	return append(out, f.changes...)
 }
 
 // addsAbsent reports whether any key below v is set only if it is absent.
@@ -265,8 +337,12 @@ func (p *patching) literal(v any, path string) (string, bool) {
 		texts := true
 		for _, full := range slices.Sorted(maps.Keys(v)) {
 			anchor, key := patchAnchor(full)
-			if anchor != "" && anchor != "+" {
+			switch anchor {
+			case "", "+":
+			case "(", "<":
 				continue
+			default:
+				key = full
 			}
 			end := func() {}
 			if p.here != (expr{}) {

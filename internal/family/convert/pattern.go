@@ -418,6 +418,9 @@ func glob(at expr, s string) expr {
 		at = member("string(" + at.text + ")")
 	}
 	bare := strings.Trim(s, "*")
+	if strings.HasPrefix(at.text, "(") && strings.HasSuffix(at.text, ")") && strings.Contains(at.text, " ? dyn(") { // of any type
+		at = member("string" + at.text)
+	}
 	if !wildcard.Has(bare) && bare != "" {
 		of := at.within(bindsMember)
 		switch open, end := strings.HasPrefix(s, "*"), strings.HasSuffix(s, "*"); {

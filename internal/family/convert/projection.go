@@ -97,12 +97,20 @@ func (s *search) projection(t *jmespath.Tree, current *term) (term, bool) {
 	x := s.variableOf(all.expr)
 	one := s.typed(term{expr: member(x), root: member(x), shape: all.elements, place: all.itemPlace()})
 	item := &one
+	var safe []expr
 	if filter {
-		if kept, ok = s.condition(&t.Children[2], item); !ok {
+		around := s.safe
+		s.safe = &safe
+		kept, ok = s.condition(&t.Children[2], item)
+		if s.safe = around; !ok {
 			return all, false
 		}
 	}
-	return s.mapped(all, x, item, kept, &t.Children[1])
+	out, ok := s.mapped(all, x, item, kept, &t.Children[1])
+	if len(safe) > 0 { // a function that fails for one element makes the whole list missing
+		out.safe = and(all.macro("all", x, and(safe...)), orYes(out.safe))
+	}
+	return out, ok
 }
 
 // mapped returns what a node makes of the elements x of a list for which the condition holds.

@@ -1,7 +1,6 @@
 package generating
 
 import (
-	"github.com/google/cel-go/common/types/ref"
 
 	"ephor.invalid/ephor/internal/celenv"
 	"ephor.invalid/ephor/internal/celrule"
@@ -66,7 +65,7 @@ func (g *generator) make(run *celrule.Run, out *output) error {
 			}
 			continue
 		}
-		objects, err := s.template.render(func(x *celenv.Expression) (ref.Val, error) { return run.Evaluate(x) })
+		objects, err := s.template.render(run.Evaluate)
 		if err == nil {
 			err = out.rendered(objects)
 		}

@@ -71,7 +71,9 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: registry,
 		Trace: c.Request.Trace,
 	}}
-	in.Verifier = &verifier{evaluator: r, meter: c.Meter, panel: s.panel}
+	in.Verifier = func(text celenv.TextOf) celenv.Verifier {
+		return &verifier{evaluator: r, meter: c.Meter, panel: s.panel, text: text}
+	}
 	s.run = r.rule.Begin(c.Context(), c.Meter, in)
 	switch applies, err := s.run.Applies(); {
 	case err != nil:

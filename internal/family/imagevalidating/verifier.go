@@ -15,13 +15,14 @@ type verifier struct {
 	meter       *budget.Meter
 	panel       *imageverify.Panel
 	authorities map[string]imageverify.Authority
+	text        celenv.TextOf
 }
 
 var _ celenv.Verifier = (*verifier)(nil)
 
 // Signed implements celenv.Verifier.
-func (v *verifier) Signed(ctx context.Context, image string, attestors []string, text celenv.TextOf) (int, error) {
-	by, err := v.about(ctx, image, attestors, text)
+func (v *verifier) Signed(ctx context.Context, image string, attestors []string) (int, error) {
+	by, err := v.about(ctx, image, attestors)
 	if err != nil || by == nil {
 		return 0, err
 	}
@@ -29,12 +30,12 @@ func (v *verifier) Signed(ctx context.Context, image string, attestors []string,
 }
 
 // Attested implements celenv.Verifier.
-func (v *verifier) Attested(ctx context.Context, image, attestation string, attestors []string, text celenv.TextOf) (int, error) {
+func (v *verifier) Attested(ctx context.Context, image, attestation string, attestors []string) (int, error) {
 	what, known := v.attestations[attestation]
 	if !known {
 		return 0, noAttestation(attestation)
 	}
-	by, err := v.about(ctx, image, attestors, text)
+	by, err := v.about(ctx, image, attestors)
 	if err != nil || by == nil {
 		return 0, err
 	}
@@ -59,7 +60,7 @@ func noAttestation(name string) error {
 }
 
 // about returns the authorities with these names, or nil if matchImageReferences do not select the image.
-func (v *verifier) about(ctx context.Context, image string, attestors []string, text celenv.TextOf) ([]imageverify.Authority, error) {
+func (v *verifier) about(ctx context.Context, image string, attestors []string) ([]imageverify.Authority, error) {
 	selected, err := v.references.selects(ctx, v.meter, v.panel.Images, image)
 	if err != nil || !selected {
 		return nil, err
@@ -72,7 +73,7 @@ func (v *verifier) about(ctx context.Context, image string, attestors []string, 
 			if of == nil {
 				return nil, &celenv.MistakeError{Reason: "attestor not found in policy: " + name}
 			}
-			if a, err = of(text); err != nil {
+			if a, err = of(v.text); err != nil {
 				return nil, err
 			}
 			if v.authorities == nil {

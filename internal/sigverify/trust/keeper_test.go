@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,6 +105,33 @@ func (b *bench) fails(t *testing.T, trust world.Trust, part string) {
 
 func (r *repository) trust() world.Trust {
 	return world.Trust{Mirror: r.server.URL, RootData: base64.StdEncoding.EncodeToString(r.first)}
+}
+
+// The first root that a policy names by tuf.root.path is read from an address with https only: neither a file of the controller nor plain HTTP.
+func TestRootPathOfAPolicy(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	b := newBench(t, Options{Permit: func(u *url.URL) error {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, u.String())
+		return errors.New("not on the list")
+	}})
+	file := filepath.Join(t.TempDir(), "root.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const mirror = "https://mirror.example"
+	for _, path := range []string{file, "file://" + file, "root.json", "http://root.example/root.json"} {
+		b.fails(t, world.Trust{Mirror: mirror, RootPath: path, Confined: true}, "tuf.root.path")
+	}
+	if len(asked) > 0 {
+		t.Errorf("asked for %q", asked)
+	}
+	b.fails(t, world.Trust{Mirror: mirror, RootPath: "https://root.example/root.json", Confined: true}, "not on the list")
+	if want := "https://root.example/root.json"; !slices.Contains(asked, want) {
+		t.Errorf("asked for %q, want %s", asked, want)
+	}
 }
 
 const month = 30 * 24 * time.Hour

@@ -529,6 +529,37 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// Each generated object of a trigger has an UpdateRequest of its own with the request about it, which proves its labels; another request about
+// the same object replaces only that one.
+func TestOneForEachGeneratedObject(t *testing.T) {
+	s := &store{}
+	w, _, _ := writer(s, 0)
+	about := func(name, uid string, op policy.Operation) {
+		r := request(op, uid)
+		r.UID, r.Name = "review-"+name+"-"+string(op), name
+		r.GVK.Kind, r.RequestGVK.Kind, r.Namespace = "ConfigMap", "ConfigMap", "shop"
+		object := value.FromJSON(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","namespace":"shop","uid":"` + uid + `"}}`)
+		r.OldObject = object
+		if op != policy.Delete {
+			r.Object = object
+		}
+		work := generate(0)
+		work[0].Trigger = &policy.Source{APIVersion: "v1", Kind: "Namespace", Name: "shop", UID: "trigger"}
+		w.Keep(t.Context(), r, work)
+	}
+	about("a", "u1", policy.Update)
+	about("b", "u2", policy.Delete)
+	about("a", "u1", policy.Delete)
+	var got []string
+	for _, u := range s.objects {
+		got = append(got, fmt.Sprintf("%s for %s", u.Spec.Context.AdmissionRequestInfo.AdmissionRequest.UID, u.Spec.Resource.UID))
+	}
+	slices.Sort(got)
+	if want := []string{"review-a-DELETE for trigger", "review-b-DELETE for trigger"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // Work that waits keeps the operation that it matched, as stored work does.
 func TestOperationsDoNotMixWhileWaiting(t *testing.T) {
 	for _, later := range []policy.Operation{policy.Update, policy.Delete} {

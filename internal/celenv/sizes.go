@@ -1,13 +1,11 @@
 package celenv
 
 import (
-	"fmt"
 	"reflect"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/interpreter"
 	"k8s.io/apiserver/pkg/cel/mutation"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
@@ -25,72 +23,38 @@ const (
 	bytesPerValue = maxText / maxValues
 )
 
-var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxValues, maxText, quiet{ErrBudget})
-
-type limitedConstructor struct {
-	interpreter.InterpretableConstructor
-	at node
+// sizes remembers what is counted once in an evaluation: the values of large parts of the object, and those of structs. The nil sizes remembers
+// nothing.
+type sizes struct {
+	counted map[inputPart]int
+	structs map[ref.Val]int
 }
 
-// Exec implements the library's interface.
-func (w limitedConstructor) Exec(frame *interpreter.ExecutionFrame) ref.Val { return w.Eval(frame) }
+// reset forgets the parts of the object, which has changed: their memory may be reused.
+func (s *sizes) reset() { s.counted = nil }
 
-func (w limitedConstructor) Eval(vars interpreter.Activation) ref.Val {
-	v := w.InterpretableConstructor.Eval(vars)
-	if isStruct(v) {
-		return w.at.limitStruct(v, vars)
-	}
-	return limitValues(v, vars)
-}
-
-// isStruct reports whether v is an Object or a JSONPatch. Their fields cannot be read from outside.
-func isStruct(v ref.Val) bool {
-	switch v.(type) {
-	case *dynamic.ObjectVal, *mutation.JSONPatchVal:
-		return true
-	}
-	return false
-}
-
-// limitStruct stores the number of values in a struct, which is counted from the fields in its literal.
-func (n node) limitStruct(v ref.Val, vars interpreter.Activation) ref.Val {
-	e := evaluationOf(vars)
-	if e == nil {
-		return v
-	}
+// storeStruct stores the number of values in a struct, whose fields cannot be read from outside. ok is false if there are too many.
+func (s *sizes) storeStruct(v ref.Val, fields []ref.Val) (ok bool) {
 	w := 1
-	for _, field := range e.arguments[n] {
-		if w += 1 + valuesIn(field, vars); w > maxValues {
-			return tooLarge(vars)
+	for _, field := range fields {
+		if w += 1 + s.of(field); w > maxValues {
+			return false
 		}
 	}
-	if e.structs == nil {
-		e.structs = map[ref.Val]int{}
+	if s.structs == nil {
+		s.structs = map[ref.Val]int{}
 	}
-	e.structs[v] = w
-	return v
+	s.structs[v] = w
+	return true
 }
 
-func valuesInStruct(v ref.Val, vars interpreter.Activation) int {
-	if e := evaluationOf(vars); e != nil {
-		if w, known := e.structs[v]; known {
+func (s *sizes) ofStruct(v ref.Val) int {
+	if s != nil {
+		if w, known := s.structs[v]; known {
 			return w
 		}
 	}
 	return smallValues
-}
-
-// limitResult limits the size of the result of a library function.
-func limitResult(v ref.Val, vars interpreter.Activation) ref.Val {
-	switch x := v.(type) {
-	case types.String:
-		if len(x) > maxText {
-			return tooLarge(vars)
-		}
-	case traits.Lister, traits.Mapper:
-		return limitValues(v, vars)
-	}
-	return v
 }
 
 // largeList and largeMap are lists and maps together with the number of values in them.
@@ -104,53 +68,45 @@ type largeMap struct {
 	values int
 }
 
-// limitValues returns v, together with the number of its values if v is large. If v is too large, it returns an error.
-func limitValues(v ref.Val, vars interpreter.Activation) ref.Val {
+// limited returns v, together with the number of its values if v is large. ok is false if v is too large.
+func (s *sizes) limited(v ref.Val) (_ ref.Val, ok bool) {
 	switch x := v.(type) {
 	case types.Bool, types.String, types.Int, types.Double:
-		return v
+		return v, true
 	case jsonMap: // a part of the input; its values are counted where that matters
-		return v
+		return v, true
 	case jsonList: // a part of the input, or a sum of such parts
 		if len(x) > maxValues {
-			return tooLarge(vars)
+			return nil, false
 		}
-		return v
+		return v, true
 	case traits.MutableLister, traits.MutableMapper: // still under construction
-		return v
+		return v, true
 	case largeList, largeMap:
-		return v
+		return v, true
 	case traits.Lister:
 		if isConcatenation(x) {
 			flat, ok := flatten(x)
 			if !ok {
-				return tooLarge(vars)
+				return nil, false
 			}
 			x, v = flat, flat
 		}
-		switch w := valuesIn(x, vars); {
+		switch w := s.of(x); {
 		case w > maxValues:
-			return tooLarge(vars)
+			return nil, false
 		case w > smallValues:
-			return largeList{x, w}
+			return largeList{x, w}, true
 		}
 	case traits.Mapper:
-		switch w := valuesIn(x, vars); {
+		switch w := s.of(x); {
 		case w > maxValues:
-			return tooLarge(vars)
+			return nil, false
 		case w > smallValues:
-			return largeMap{x, w}
+			return largeMap{x, w}, true
 		}
 	}
-	return v
-}
-
-// tooLarge returns the error as a value. It also stores the error in the evaluation, since variables pass on only its text.
-func tooLarge(vars interpreter.Activation) ref.Val {
-	if e := evaluationOf(vars); e != nil {
-		e.failure, e.exceeded = errTooLarge, true
-	}
-	return types.WrapErr(errTooLarge)
+	return v, true
 }
 
 // isConcatenation reports whether v is the library's list of two lists, which searches both for every element each
@@ -170,8 +126,8 @@ func flatten(l traits.Lister) (flat traits.Lister, ok bool) {
 	return types.NewRefValList(types.DefaultTypeAdapter, out), true
 }
 
-// valuesIn counts the values in v, shared values as often as they occur. It stops soon above maxValues.
-func valuesIn(v ref.Val, vars interpreter.Activation) int {
+// of counts the values in v, shared values as often as they occur. It stops soon above maxValues.
+func (s *sizes) of(v ref.Val) int {
 	switch x := v.(type) {
 	case largeList:
 		return x.values
@@ -183,68 +139,67 @@ func valuesIn(v ref.Val, vars interpreter.Activation) int {
 		if isConcatenation(x) {
 			return size(x) // neither part is large, or the list would have been flattened
 		}
-		return valuesInContent(x.Value(), vars)
+		return s.ofContent(x.Value())
 	case traits.Mapper:
-		return valuesInContent(x.Value(), vars)
+		return s.ofContent(x.Value())
 	case types.String:
 		return 1 + len(x)/bytesPerValue
 	case types.Bytes:
 		return 1 + len(x)/bytesPerValue
 	case *types.Optional:
 		if x.HasValue() {
-			return 1 + valuesIn(x.GetValue(), vars)
+			return 1 + s.of(x.GetValue())
 		}
 	case *dynamic.ObjectVal, *mutation.JSONPatchVal:
-		return valuesInStruct(v, vars)
+		return s.ofStruct(v)
 	}
 	return 1
 }
 
-func valuesInContent(content any, vars interpreter.Activation) int {
+func (s *sizes) ofContent(content any) int {
 	n := 1
 	switch x := content.(type) {
 	case []ref.Val:
 		for _, e := range x {
-			if n += valuesIn(e, vars); n > maxValues {
+			if n += s.of(e); n > maxValues {
 				return n
 			}
 		}
 	case map[ref.Val]ref.Val:
 		for _, e := range x {
-			if n += 1 + valuesIn(e, vars); n > maxValues {
+			if n += 1 + s.of(e); n > maxValues {
 				return n
 			}
 		}
 	default:
 		left := smallValues
 		if count(content, &left); left < 0 {
-			return valuesInInput(content, vars)
+			return s.ofInput(content)
 		}
 		return smallValues - left
 	}
 	return n
 }
 
-// valuesInInput returns the number of values in a large part of the object. It counts them once per evaluation, since the object does not
+// ofInput returns the number of values in a large part of the object. It counts them once per evaluation, since the object does not
 // change.
-func valuesInInput(content any, vars interpreter.Activation) int {
-	e := evaluationOf(vars)
+func (s *sizes) ofInput(content any) int {
 	v := reflect.ValueOf(content)
 	if v.Kind() != reflect.Map && v.Kind() != reflect.Slice {
 		return smallValues
 	}
-	if e == nil {
+	if s == nil {
 		return valuesInJSON(content)
 	}
 	at := inputPart{v.Pointer(), v.Len()}
-	w, known := e.counted[at]
+	w, known := s.counted[at]
 	if !known {
 		left := maxValues
 		count(content, &left)
-		if w = maxValues - left; e.counted == nil {
-			e.counted = map[inputPart]int{}
+		if w = maxValues - left; s.counted == nil {
+			s.counted = map[inputPart]int{}
 		}
-		e.counted[at] = w
+		s.counted[at] = w
 	}
 	return w
 }
@@ -276,4 +231,34 @@ func count(v any, left *int) {
 	case string:
 		*left -= len(x) / bytesPerValue
 	}
+}
+
+// valuesInJSON counts the values in decoded JSON, up to the maximum that a value may hold.
+func valuesInJSON(v any) int {
+	left := maxValues
+	count(v, &left)
+	return maxValues - left
+}
+
+// size returns the length of a text or list, and 1 for other values.
+func size(v ref.Val) int {
+	switch x := v.(type) {
+	case types.String:
+		return len(x)
+	case traits.Lister:
+		if n, ok := x.Size().(types.Int); ok {
+			return int(n)
+		}
+	}
+	return 1
+}
+
+func length(v ref.Val) int {
+	switch x := v.(type) {
+	case types.String:
+		return len(x)
+	case types.Bytes:
+		return len(x)
+	}
+	return 1
 }

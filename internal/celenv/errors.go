@@ -1,0 +1,35 @@
+package celenv
+
+import (
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"fmt"
+
+	"ephor.invalid/ephor/internal/budget"
+)
+
+// Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions. A
+// single expression may cost at most a tenth of Budget. Loops have a separate limit, see MaxParts.
+const (
+	Budget          int64 = celconfig.RuntimeCELCostBudget / budget.Share
+	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions / budget.Share
+)
+
+// ErrBudget is wrapped by the error of an evaluation that exceeded its budget.
+var ErrBudget = apiservercel.ErrOutOfBudget
+
+var errOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", quietly(ErrBudget))
+
+// errCallLimit is the error of a single expression that costs too much, with the library's text.
+var errCallLimit = fmt.Errorf("operation cancelled: actual cost limit exceeded%w", quietly(ErrBudget))
+
+// quietly wraps an error without adding its text.
+func quietly(err error) error { return quiet{err} }
+
+type quiet struct{ error }
+
+func (quiet) Error() string   { return "" }
+func (q quiet) Unwrap() error { return q.error }
+
+var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxValues, maxText, quietly(ErrBudget))
