@@ -19,6 +19,7 @@ import (
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/decision"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/source"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -182,7 +183,7 @@ func brokenYAML(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New("broken YAML: " + strings.TrimPrefix(err.Error(), "yaml: "))
+	return source.Broken(err)
 }
 
 // Reasons why a record is not a request for admission. Such records are counted; they are not mistakes.
