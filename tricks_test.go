@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,14 +18,6 @@ var notTricks = map[string]string{
 	"bench/charges/measure.go:threadTime":            "the clock of a thread, for measurements",
 	"internal/http1/ended_linux.go:endedOf":          "whether the client has closed the connection, which net does not tell",
 	"internal/lifecycle/garbage.go:afterCollections": "runs after each collection, for which the runtime has no other hook",
-}
-
-// unmeasured are the tricks whose number is not known yet. Nothing is added to this list: measure them with and without the trick in one run
-// (go test -overlay replaces a file), write the ratio into the doc comment, or remove those below 10 %.
-var unmeasured = []string{
-	"internal/decision/body.go:deflaters", "internal/decision/body.go:inflaters", "internal/impact/record.go:reviews",
-	"internal/lifecycle/firstgc/firstgc.go:init", "internal/observe/handler.go:compressors", "internal/observe/http.go:answers",
-	"internal/seal/key.go:Summer", "internal/source/load.go:bytesOf", "internal/source/load.go:view", "internal/value/decode.go:scratches",
 }
 
 var (
@@ -88,16 +79,12 @@ func TestTricksCarryTheirNumber(t *testing.T) {
 			known[x.at] = true
 			continue
 		}
-		if slices.Contains(unmeasured, x.at) {
-			known[x.at] = true
-			continue
-		}
 		by := benchmarked.FindString(x.doc)
 		if !numbered.MatchString(x.doc) || !benchmarks[by] {
 			t.Errorf("%s uses %s: its doc comment says what that gives, as a ratio, and by which benchmark; or remove it", x.at, x.what)
 		}
 	}
-	for _, at := range slices.Concat(slices.Collect(maps.Keys(notTricks)), unmeasured) {
+	for at := range notTricks {
 		if !known[at] {
 			t.Errorf("tricks_test.go: %s uses no trick any more: remove the line", at)
 		}

@@ -39,7 +39,7 @@ var unusableRuns = map[string][]string{
 
 // readNothing are the commands that read no files of users, or only a cluster, a registry or a store.
 var readNothing = []string{
-	"adopt", "cleanup preview", "completion", "controller", "create", "decisions erase", "docs", "help", "jp function", "migrate", "oci pull", "preflight", "schema", "uninstall",
+	"adopt", "cleanup preview", "completion", "controller", "create", "decisions erase", "docs", "exceptions rotate-key", "help", "jp function", "migrate", "oci pull", "preflight", "schema", "uninstall",
 	"unlock", "version",
 }
 

@@ -28,6 +28,8 @@ var dictionary []byte
 // level takes a quarter less time than the default for texts that are half a percent longer.
 const level = 5
 
+// deflaters has compressors, whose tables have 800 kB. A record with its request takes 4.1 × the time without the pool
+// (BenchmarkRecordOfRequest).
 var deflaters = sync.Pool{New: func() any {
 	w, err := flate.NewWriterDict(io.Discard, level, dictionary)
 	if err != nil {
@@ -58,6 +60,7 @@ var ErrNoText = errors.New("the record refers to an earlier one that is not in t
 // maxText is the longest text of a Body: a review has two objects, of 3 MB each at most.
 const maxText = 8 << 20
 
+// inflaters has decompressors, whose windows have 40 kB. Reading a text of 7 kB takes 1.6 × the time without the pool (BenchmarkBody).
 var inflaters = sync.Pool{New: func() any { return flate.NewReaderDict(bytes.NewReader(nil), dictionary) }}
 
 // appendText appends the text to dst.

@@ -257,16 +257,15 @@ func (f *Feed) record(ctx context.Context, k *kept) Record {
 		f.known.digested("", [16]byte{})
 		hidden = hiding(hidden, c.hidden)
 	}
-	find := newFinder(hidden)
 	if !k.Allowed {
-		r.Message = find.hide(k.Message)
+		r.Message = withoutSecrets(k.Message, hidden)
 	}
 	before := len(f.batch.rules)
 	for i := range k.Results {
 		x := &k.Results[i]
 		one := Result{
-			Policy: x.Program.Key(), Rule: x.Rule.Name, Status: x.Status.String(), Action: x.Action.String(), Message: find.hide(x.Message),
-			Path: find.hide(x.Path), Duration: x.Elapsed,
+			Policy: x.Program.Key(), Rule: x.Rule.Name, Status: x.Status.String(), Action: x.Action.String(), Duration: x.Elapsed,
+			Message: withoutSecrets(x.Message, hidden), Path: withoutSecrets(x.Path, hidden),
 		}
 		if len(x.Exceptions) > 0 {
 			one.Exceptions = policy.ExceptionKeys(x.Exceptions)

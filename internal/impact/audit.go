@@ -56,9 +56,9 @@ var errNotAudit = errors.New("it is not an event of an audit log (kind Event of 
 func reviewOf(text string) (review string, at time.Time, err error) {
 	var e auditEvent
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
-		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && strings.Contains(wrong.Field, ".") {
-			return "", at, fmt.Errorf("the field %s of the event has a wrong value: a %s", wrong.Field, wrong.Value)
-		} else if wrong != nil {
+		if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) && strings.Contains(mistyped.Field, ".") {
+			return "", at, fmt.Errorf("the field %s of the event has a wrong value: a %s", mistyped.Field, mistyped.Value)
+		} else if mistyped != nil {
 			return "", at, errNotAudit
 		}
 		return "", at, err

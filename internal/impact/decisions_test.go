@@ -271,3 +271,22 @@ func TestOnlyWhatIsReadIsDecoded(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkRequest decodes a recorded decision with the object, a Pod of 7 kB.
+func BenchmarkRequest(b *testing.B) {
+	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"shop","annotations":{"padding":"` + strings.Repeat("x", 6500) + `"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}`
+	var lines bytes.Buffer
+	feed := recordingTo(&lines)
+	feed.Put(reviewed(b, reviewText(pod), time.Now()))
+	ctx, cancel := context.WithCancel(b.Context())
+	cancel()
+	feed.Run(ctx)
+	for r := range Decisions(time.Time{}, DecisionFile("f", &lines)) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := r.Request(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

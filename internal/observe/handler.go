@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -29,20 +28,16 @@ func (m *Metrics) Handler() http.Handler {
 		to := io.Writer(w)
 		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			w.Header().Set("Content-Encoding", "gzip")
-			z := compressors.Get().(*gzip.Writer)
-			defer compressors.Put(z)
-			z.Reset(w)
+			z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+			if err != nil {
+				panic(err) // the level is valid
+			}
 			defer z.Close()
 			to = z
 		}
 		_ = m.write(to, gathered) // an error means that the scraper has disconnected
 	}))
 }
-
-var compressors = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is valid
-	return z
-}}
 
 // write writes our families and the gathered ones, sorted by name.
 func (m *Metrics) write(w io.Writer, gathered []*dto.MetricFamily) error {

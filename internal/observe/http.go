@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -16,12 +15,9 @@ func (m *Metrics) HTTP(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		a := answers.Get().(*answer)
-		a.ResponseWriter, a.status, a.bytes = w, http.StatusOK, 0
+		a := &answer{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(a, r)
 		m.served(r, a.status, a.bytes, time.Since(began))
-		a.ResponseWriter = nil
-		answers.Put(a)
 	})
 }
 
@@ -31,8 +27,6 @@ type answer struct {
 	status int
 	bytes  int64
 }
-
-var answers = sync.Pool{New: func() any { return new(answer) }}
 
 func (a *answer) WriteHeader(status int) {
 	a.status = status

@@ -23,6 +23,10 @@ const longest = 256
 const separator = 0xFF
 
 // family is one instrument and its series.
+//
+// It is not a vector of client_golang. The page of a vector takes 1.8 × the time and 5 × the memory, because it exists as a whole before it is
+// written; a result takes 21 × the time (BenchmarkEvaluated, BenchmarkVectors), or 1.05 × with the series cached by rule as in resultCache. A
+// vector has no bound for its series, and keeps its labels and buckets as long as the process runs.
 type family struct {
 	*Instrument
 	open  []bool

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -117,6 +120,79 @@ func BenchmarkEvaluated(b *testing.B) {
 		m.Evaluated(out)
 	}
 }
+
+// BenchmarkVectors measures what BenchmarkEvaluated does with the vectors of client_golang: found anew for each result, and with the series found
+// before, as resultCache does.
+func BenchmarkVectors(b *testing.B) {
+	labels := make([]string, len(ruleLabels))
+	for i, l := range ruleLabels {
+		labels[i], _ = cutMark(l)
+	}
+	counts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "results"}, labels)
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took"}, labels)
+	p, r := program("require-labels")
+	out := outcome(p, r, "default", policy.StatusPass)
+	b.Run("found", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for range 18 {
+				values := ruleValues(&out.Results[0], out.Request)
+				counts.WithLabelValues(values...).Inc()
+				took.WithLabelValues(values...).Observe(out.Results[0].Elapsed.Seconds())
+			}
+		}
+	})
+	for name, of := range map[string]func() http.Handler{
+		"page": func() http.Handler {
+			all := prometheus.NewRegistry()
+			all.MustRegister(counts, took)
+			for i := range 1000 {
+				values := ruleValues(&out.Results[0], outcome(p, r, fmt.Sprint("ns", i), policy.StatusPass).Request)
+				counts.WithLabelValues(values...).Inc()
+				took.WithLabelValues(values...).Observe(1)
+			}
+			return promhttp.HandlerFor(all, promhttp.HandlerOpts{})
+		},
+		"page without vectors": func() http.Handler {
+			m := NewMetrics(Options{})
+			for i := range 1000 {
+				m.Evaluated(outcome(p, r, fmt.Sprint("ns", i), policy.StatusPass))
+			}
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = m.write(w, nil) })
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			handler, r := of(), httptest.NewRequest("GET", "/metrics", nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				handler.ServeHTTP(discarded{}, r)
+			}
+		})
+	}
+	b.Run("cached", func(b *testing.B) {
+		values := ruleValues(&out.Results[0], out.Request)
+		type series struct {
+			count prometheus.Counter
+			took  prometheus.Observer
+		}
+		cached := map[resultKey]series{{r, policy.StatusPass}: {counts.WithLabelValues(values...), took.WithLabelValues(values...)}}
+		b.ReportAllocs()
+		for b.Loop() {
+			for range 18 {
+				s := cached[resultKey{out.Results[0].Rule, out.Results[0].Status}]
+				s.count.Inc()
+				s.took.Observe(out.Results[0].Elapsed.Seconds())
+			}
+		}
+	})
+}
+
+// discarded is a response without a reader.
+type discarded struct{}
+
+func (discarded) Header() http.Header         { return http.Header{} }
+func (discarded) WriteHeader(int)             {}
+func (discarded) Write(b []byte) (int, error) { return len(b), nil }
 
 func BenchmarkReviewed(b *testing.B) {
 	m := NewMetrics(Options{})

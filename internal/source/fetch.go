@@ -31,7 +31,7 @@ func fetch(ctx context.Context, url string) (string, error) {
 		return "", fmt.Errorf("the server answers %s", resp.Status)
 	}
 	b, err := readAll(resp.Body, maxFile)
-	return view(b), err
+	return string(b), err
 }
 
 // url adds the content of a URL: one file, or the manifests of a git repository.

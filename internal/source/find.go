@@ -72,7 +72,7 @@ func (in Input) Read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return view(b), nil
+	return string(b), nil
 }
 
 // Find lists the files to which the paths refer, in the given order, each once: files, directories, globs, and `-` for

@@ -3,7 +3,6 @@ package source
 import (
 	"slices"
 	"strings"
-	"unsafe"
 
 	"ephor.invalid/ephor/internal/diag"
 )
@@ -66,9 +65,3 @@ func Open(in Input) ([]Document, diag.List) {
 	}
 	return docs, nil
 }
-
-// view returns b as a string without a copy. The caller must not write to b afterwards.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// bytesOf returns s as bytes without a copy, for code that only reads.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -47,9 +47,9 @@ func (d Document) Value(n Numbers) (any, diag.List) {
 		var v any
 		var err error
 		if n == Floats {
-			v, err = value.DecodeJSONFloat(bytesOf(t))
+			v, err = value.DecodeJSONFloat([]byte(t))
 		} else {
-			v, err = value.DecodeJSON(bytesOf(t))
+			v, err = value.DecodeJSON([]byte(t))
 		}
 		if err == nil {
 			return v, nil

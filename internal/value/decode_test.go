@@ -117,6 +117,18 @@ func BenchmarkDecodePod(b *testing.B) {
 			}
 		}
 	})
+	b.Run("part", func(b *testing.B) { // what a review of images and labels reads
+		var fields Fields
+		fields.Member("metadata").Member("labels").ReadAll()
+		fields.Member("spec").Member("containers").Items().Member("image").ReadAll()
+		b.ReportAllocs()
+		b.SetBytes(int64(len(raw)))
+		for b.Loop() {
+			if _, err := NewReader(string(raw)).AnyOf(&fields); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("skip", func(b *testing.B) {
 		b.ReportAllocs()
 		b.SetBytes(int64(len(raw)))

@@ -21,6 +21,8 @@ var (
 // uses no memory pages.
 type sentinel [64 << 10]byte
 
+// init delays the first collection, and notices it by a finalizer. Without it, a process takes 1.5 × the processor time to fill its heap with 7 MB
+// (BenchmarkStart).
 func init() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return

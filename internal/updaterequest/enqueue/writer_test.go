@@ -545,7 +545,7 @@ func TestOneForEachGeneratedObject(t *testing.T) {
 		}
 		work := generate(0)
 		work[0].Trigger = &policy.Source{APIVersion: "v1", Kind: "Namespace", Name: "shop", UID: "trigger"}
-		w.Keep(t.Context(), r, work)
+		w.Write(t.Context(), r, work)
 	}
 	about("a", "u1", policy.Update)
 	about("b", "u2", policy.Delete)
