@@ -169,20 +169,15 @@ func yamlRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 			continue
 		}
 		text, err = yaml.YAMLToJSON(text)
-		switch {
-		case err == nil && string(bytes.TrimSpace(text)) == "null":
+		if err != nil {
+			err = fmt.Errorf("broken YAML (%w)", err)
+		} else if string(bytes.TrimSpace(text)) == "null" {
 			continue
-		case !emit(Record{At: at, Text: string(text), Err: brokenYAML(err)}):
+		}
+		if !emit(Record{At: at, Text: string(text), Err: err}) {
 			return false
 		}
 	}
-}
-
-func brokenYAML(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New("broken YAML: " + strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // Reasons why a record is not a request for admission. Such records are counted; they are not mistakes.

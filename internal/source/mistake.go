@@ -160,5 +160,5 @@ func yamlHint(text string) string {
 	case strings.Contains(text, "cannot start any token"):
 		return "quote a value that begins with this character"
 	}
-	return "correct the document; the others are used"
+	return "correct the document"
 }

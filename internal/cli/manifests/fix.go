@@ -78,12 +78,10 @@ func parseDocuments(path string, text []byte) (*fixedFile, error) {
 func mistakeIn(path string, text []byte, err error) error {
 	for _, doc := range source.Split(path, string(text)) {
 		if _, diags := doc.Value(source.Exact); diags.HasErrors() {
-			first := diags.Errors()[:1]
-			first[0].Hint = strings.TrimSuffix(first[0].Hint, "; the others are used") // here none is
-			return first
+			return diags.Errors()[:1]
 		}
 	}
-	return fmt.Errorf("%s: broken YAML: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // keysOnce rejects a mapping with a duplicate key, since it is unknown which value the author intended.
