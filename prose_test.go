@@ -17,8 +17,6 @@ import (
 // readers are the functions that may read the texts of errors and messages, each with its reason. All others compare codes (diag.Code,
 // trace.Cause), typed errors or fields: a text is for people, and its wording may be improved at any time.
 var readers = map[string]string{
-	"internal/source/mistake.go Alone":        "it takes off the end that this file itself added",
-	"internal/source/mistake.go Broken":       "the YAML library has no types for its errors: its prefix stands in the text only",
 	"internal/source/mistake.go yamlMistake":  "the YAML library has no types for its errors: what is wrong, and the line, stand in the text only",
 	"internal/source/mistake.go lineIn":       "the YAML library has no types for its errors: the line stands in the text only",
 	"internal/celrule/types.go ObjectToTyped": "the type converter of client-go has no type for the error of a kind without a type",

@@ -19,7 +19,7 @@ var unusableRuns = map[string][]string{
 	"exceptions check":   {"exceptions check -f IN"},
 	"exceptions import":  {"exceptions import -f IN"},
 	"exceptions list":    {"exceptions list -f IN", "exceptions list -f IN -o json"},
-	"exceptions request": {"exceptions request IN -p policy.yaml --reason r --owner o", "exceptions request pod.yaml -p IN --reason r --owner o"},
+	"exceptions request": {"exceptions request -f IN -p policy.yaml --reason r --owner o", "exceptions request -f pod.yaml -p IN --reason r --owner o"},
 	"exceptions show":    {"exceptions show e -f IN"},
 	"exceptions stale":   {"exceptions stale -f IN"},
 	"explain":            {"explain IN -r pod.yaml", "explain policy.yaml -r IN", "explain policy.yaml -r pod.yaml -e IN"},

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -13,11 +12,6 @@ import (
 
 	"ephor.invalid/ephor/internal/diag"
 )
-
-// Broken returns the error for a text that is no YAML: the parser's, as all commands say it.
-func Broken(err error) error {
-	return errors.New("broken YAML: " + strings.TrimPrefix(err.Error(), "yaml: "))
-}
 
 // yamlMistake returns the parser's complaint about the document, with its line.
 func (d Document) yamlMistake(err error) diag.Diagnostic {
@@ -144,20 +138,6 @@ func lineOf(text string, i int) int {
 	return strings.Count(text[:max(i, 0)], "\n") + 1
 }
 
-// The hint for a document for which the parser's complaint says all, and what follows it where the other documents of a stream are used.
-const (
-	hintCorrect = "correct the document"
-	othersUsed  = "; the others are used"
-)
-
-// Alone returns the mistakes of a document for a command that uses no other one.
-func Alone(diags diag.List) diag.List {
-	for i := range diags {
-		diags[i].Hint = strings.TrimSuffix(diags[i].Hint, othersUsed)
-	}
-	return diags
-}
-
 // yamlHint says how to correct the parser's most frequent complaints.
 func yamlHint(text string) string {
 	switch {
@@ -180,5 +160,5 @@ func yamlHint(text string) string {
 	case strings.Contains(text, "cannot start any token"):
 		return "quote a value that begins with this character"
 	}
-	return hintCorrect + othersUsed
+	return "correct the document"
 }

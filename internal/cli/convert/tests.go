@@ -108,7 +108,7 @@ func (t *tests) all(ctx context.Context) (passed bool, err error) {
 	}
 	if converted == 0 {
 		t.diags.Add(terminal.NothingChecked("there are no tests", "name files or folders with "+testFile))
-		return true, nil
+		return false, nil
 	}
 	rows, mistakes, failed := run(ctx, t.options.dir)
 	wrong := 0

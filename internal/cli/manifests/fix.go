@@ -78,10 +78,10 @@ func parseDocuments(path string, text []byte) (*fixedFile, error) {
 func mistakeIn(path string, text []byte, err error) error {
 	for _, doc := range source.Split(path, string(text)) {
 		if _, diags := doc.Value(source.Exact); diags.HasErrors() {
-			return source.Alone(diags.Errors()[:1])
+			return diags.Errors()[:1]
 		}
 	}
-	return fmt.Errorf("%s: %w", path, source.Broken(err))
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // keysOnce rejects a mapping with a duplicate key, since it is unknown which value the author intended.

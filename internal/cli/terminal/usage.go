@@ -3,6 +3,7 @@ package terminal
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,10 +20,23 @@ func AddUsage(cmd *cobra.Command) {
 func describeArgs(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if check := c.Args; check != nil {
-			c.Args = func(cmd *cobra.Command, args []string) error { return withUsage(cmd, check(cmd, args)) }
+			c.Args = func(cmd *cobra.Command, args []string) error {
+				return withUsage(cmd, nameFile(cmd, args, check(cmd, args)))
+			}
 		}
 		describeArgs(c)
 	}
+}
+
+// nameFile adds the flag for files to the error about an argument that is a file or folder.
+func nameFile(cmd *cobra.Command, args []string, err error) error {
+	if err == nil || len(args) == 0 || cmd.Flags().Lookup("filename") == nil {
+		return err
+	}
+	if _, absent := os.Stat(args[0]); absent != nil {
+		return err
+	}
+	return fmt.Errorf("%w\n(name files with --filename: %s -f %s)", err, cmd.CommandPath(), args[0])
 }
 
 // flagError suggests the flag that the user probably meant instead of an unknown one.
