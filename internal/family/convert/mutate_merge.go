@@ -3,9 +3,11 @@ package convert
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ephor.invalid/ephor/internal/pattern"
 	"ephor.invalid/ephor/internal/value"
@@ -127,6 +129,9 @@ func (p *patching) mergeValue(v any, place location, path string) []string {
 	literal, ok := p.literal(v, path)
 	if !ok {
 		return nil
+	}
+	if textual().MatchString(path) {
+		literal = p.asText(v, literal, place, path)
 	}
 	return []string{place.operation("add", literal)}
 }
@@ -400,6 +405,28 @@ func (p *patching) literal(v any, path string) (string, bool) {
 	p.refuse(path, value.TypeName(v)+" is not converted here", "")
 	return "", false
 }
+
+// asText returns the value of a scalar that becomes a text where it replaces one.
+func (p *patching) asText(v any, literal string, place location, path string) string {
+	one := text(literal)
+	if s, isText := v.(string); isText {
+		if _, whole := wholeVariable(s); !whole {
+			return literal
+		}
+		value, ok := p.operand(s, path)
+		if !ok || value.shape == textShape && !value.maybeList {
+			return literal
+		}
+		one = "string(" + literal + ")"
+	}
+	return and(place.there, comparison("type("+place.at.text+") == string")).within(bindsOr) + " ? dyn(" + one + ") : dyn(" + literal + ")"
+}
+
+// textual matches the paths of values that the API declares as texts: labels, annotations, quantities. The classic patch writes a number as a
+// text where it replaces a text.
+var textual = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\.(metadata\.\+?\(?(labels|annotations)|limits|requests|capacity|hard)\)?\.[^\[]*$`)
+})
 
 func conditional(m map[string]any) bool {
 	for k := range m {
