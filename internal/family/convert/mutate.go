@@ -136,7 +136,10 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 	descending := l.Order != nil && *l.Order == kyvernov1.Descending || l.Order == nil && merge
 	moves := c.moves(p, list, i, descending)
 	if len(common) > 0 { // what is the same for all elements is merged once
+		at := c.position
+		c.position = expr{}
 		once := c.patches(true, func() (any, bool) { return common, true }, "", path)
+		c.position = at
 		some := comparison("size(" + list.text + ") > 0")
 		if p.when != yes {
 			some = member("lists.range(size(" + list.text + "))").macro("exists", i, p.when)

@@ -172,6 +172,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		}
 	}
 	keyed := len(list) - conditionals
+	once := p.position == (expr{}) || slices.Contains(place.names, "") // a loop changes the list inside of an element in one iteration
 	for i, e := range list {
 		below := path + "[" + strconv.Itoa(i) + "]"
 		element, ok := e.(map[string]any)
@@ -248,21 +249,21 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			}
 			return out
 		}
-		if p.position == (expr{}) && keyed > 1 && conditionals > 0 {
+		if once && keyed > 1 && conditionals > 0 {
 			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
 		}
-		if p.position == (expr{}) && keyed > 1 && conditionals == 0 {
+		if once && keyed > 1 && conditionals == 0 {
 			fronts.add(p, element, rest, same, place, below)
 			continue
 		}
-		if p.position != (expr{}) && p.partial { // a loop from the last element to the first would put all of them first, in their order
+		if !once && p.partial { // a loop from the last element to the first would put all of them first, in their order
 			if own := p.element.field(keys[0]); len(keys) > 1 || len(p.outer) > 1 || !slices.Equal(p.elementPlace, inside.names) || identities[keys[0]].text != own.text {
 				p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
 			} else if p.reordered = append(p.reordered, place); len(p.reordered) > 1 {
 				p.reordered = p.reordered[:1]
 			}
 		}
-		last = append(last, each(same(inside.at), p.position == (expr{}) && keyed == 1))
+		last = append(last, each(same(inside.at), once && keyed == 1))
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
