@@ -54,6 +54,8 @@ func TestOtherKinds(t *testing.T) {
 		{"images-statements.yaml", "ImageValidatingPolicy", "violating or changed"},
 		{"images-notary.yaml", "ImageValidatingPolicy", "violating or changed"},
 		{"images-digests.yaml", "ImageValidatingPolicy", "violating or changed"},
+		{"styles-validate.yaml", "ValidatingPolicy", "violating"},
+		{"styles-mutate.yaml", "MutatingPolicy", "changed"},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			t.Parallel()

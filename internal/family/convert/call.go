@@ -2,6 +2,7 @@ package convert
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,6 +79,8 @@ func (s *search) call(t *jmespath.Tree, current *term) (term, bool) {
 func (s *search) function(name string, a []term) (term, bool) {
 	n := len(a)
 	switch {
+	case n > 0 && a[0].shape == quantityShape && slices.Contains([]string{"round", "ceil", "floor", "abs"}, name):
+		return s.unknown("the function " + name + "() of a quantity")
 	case name == "contains" && n == 2:
 		return s.contains(a[0], a[1])
 	case name == "items" && n == 3 && isLiteral(a[1].text) && isLiteral(a[2].text):

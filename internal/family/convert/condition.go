@@ -307,12 +307,12 @@ func (c *converter) order(key term, operator string, v any, path string) expr {
 		if key.shape == numberShape {
 			return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatInt(v, 10))
 		}
-		return c.ordered(at, operator, strconv.FormatInt(v, 10), path)
+		return beyond(at, operator, strconv.FormatInt(v, 10))
 	case float64:
 		if key.shape == numberShape {
 			return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatFloat(v, 'f', -1, 64))
 		}
-		return c.ordered(at, operator, strconv.FormatFloat(v, 'f', -1, 64), path)
+		return beyond(at, operator, strconv.FormatFloat(v, 'f', -1, 64))
 	case string:
 		if !isLiteralValue(v) {
 			return c.orderOf(key, operator, v, path)
@@ -364,6 +364,16 @@ func (c *converter) orderOf(key term, operator string, v, path string) expr {
 	firstIs, first := quantity(key)
 	secondIs, second := quantity(other)
 	return and(given, firstIs, secondIs, comparison(first.within(bindsMember)+".compareTo("+second.text+") "+operator+" 0"))
+}
+
+// beyond compares a value of any type with a number: a number, also as a text, or a duration, of which the number counts the seconds. Quantities
+// with a unit have no order with numbers.
+func beyond(key expr, operator, bound string) expr {
+	value := "string(" + key.text + ")"
+	return or(
+		and(member(value+".matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$')"), comparison("double("+value+") "+operator+" "+bound)),
+		and(member(value+".matches('^[-+]?([0-9]+([.][0-9]*)?(ns|us|ms|s|m|h))+$')"), comparison("duration("+value+") "+operator+" duration("+text(bound+"s")+")")),
+	)
 }
 
 // longer compares durations. A number counts as seconds, and what is no duration fulfils no order.

@@ -92,14 +92,22 @@ func existing(s *search, t term) term {
 // condition converts a boolean expression.
 func (s *search) condition(t *jmespath.Tree, current *term) (expr, bool) {
 	switch t.Kind {
-	case "ASTAndExpression":
+	case "ASTAndExpression", "ASTOrExpression":
 		left, ok := s.condition(&t.Children[0], current)
+		around, safe := s.safe, []expr{}
+		if around != nil {
+			s.safe = &safe
+		}
 		right, also := s.condition(&t.Children[1], current)
-		return and(left, right), ok && also
-	case "ASTOrExpression":
-		left, ok := s.condition(&t.Children[0], current)
-		right, also := s.condition(&t.Children[1], current)
-		return or(left, right), ok && also
+		s.safe = around
+		decided, join := not(left), and
+		if t.Kind == "ASTOrExpression" {
+			decided, join = left, or
+		}
+		for _, one := range safe { // the right side is evaluated if the left one decides nothing
+			*around = append(*around, or(decided, one))
+		}
+		return join(left, right), ok && also
 	case "ASTNotExpression":
 		inner, ok := s.condition(&t.Children[0], current)
 		return not(inner), ok

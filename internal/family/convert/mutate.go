@@ -9,6 +9,7 @@ import (
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/jsonpointer"
 	"ephor.invalid/ephor/internal/patch"
+	"ephor.invalid/ephor/internal/value"
 )
 
 // mutation converts the mutate block of a rule to one JSON patch, whose operations depend on the object.
@@ -114,19 +115,38 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 	partial := c.partial
 	c.partial = partial || l.AnyAllConditions != nil || l.Order != nil && *l.Order == kyvernov1.Ascending
 	var p *patching
+	var common map[string]any
 	if len(l.ForEachMutation) > 0 {
 		p = &patching{converter: c, when: yes}
 		for n := range l.ForEachMutation {
 			p.operations = append(p.operations, c.mutateLoop(&l.ForEachMutation[n], fmt.Sprintf("%s.foreach[%d]", path, n)))
 		}
 	} else {
-		p = c.patches(merge, func() (any, bool) { return c.decode(l.RawPatchStrategicMerge, path+".patchStrategicMerge") }, l.PatchesJSON6902, path)
+		p = c.patches(merge, func() (any, bool) {
+			raw, ok := c.decode(l.RawPatchStrategicMerge, path+".patchStrategicMerge")
+			if m, isMap := raw.(map[string]any); ok && isMap && len(l.Context) == 0 {
+				raw, common = apart(m)
+			}
+			return raw, ok
+		}, l.PatchesJSON6902, path)
 	}
 	if conditions := l.AnyAllConditions; conditions != nil {
 		p.when = and(c.conditions(document(conditions), path+".preconditions"), p.when)
 	}
 	descending := l.Order != nil && *l.Order == kyvernov1.Descending || l.Order == nil && merge
 	moves := c.moves(p, list, i, descending)
+	if len(common) > 0 { // what is the same for all elements is merged once
+		at := c.position
+		c.position = expr{}
+		once := c.patches(true, func() (any, bool) { return common, true }, "", path)
+		c.position = at
+		some := comparison("size(" + list.text + ") > 0")
+		if p.when != yes {
+			some = member("lists.range(size(" + list.text + "))").macro("exists", i, p.when)
+		}
+		once.when = and(some, once.when)
+		moves += " + (" + once.list() + ")"
+	}
 	c.element, c.elementPlace, c.position, c.entries, c.partial = around, placed, at, entries, partial
 	c.outer = c.outer[:len(c.outer)-1]
 	order := "lists.range(size(" + list.text + "))"
@@ -134,6 +154,33 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 		order += ".reverse()"
 	}
 	return order + ".map(" + i + ", " + p.list() + ").flatten()" + moves
+}
+
+// apart splits a patch into the part that an element of a loop decides, and the rest.
+func apart(m map[string]any) (each, common map[string]any) {
+	each, common = map[string]any{}, map[string]any{}
+	if conditional(m) {
+		return m, nil
+	}
+	for k, v := range m {
+		nested, isMap := v.(map[string]any)
+		source := value.JSON(map[string]any{k: v})
+		switch {
+		case !strings.Contains(source, "element") && !strings.Contains(source, "<("):
+			common[k] = v
+		case isMap && !strings.Contains(k, "("):
+			a, b := apart(nested)
+			if len(a) > 0 {
+				each[k] = a
+			}
+			if len(b) > 0 {
+				common[k] = b
+			}
+		default:
+			each[k] = v
+		}
+	}
+	return each, common
 }
 
 // moves returns the operations that move the elements that a loop merged to the front, as the classic patch of each element does; empty if all

@@ -3,9 +3,11 @@ package convert
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ephor.invalid/ephor/internal/pattern"
 	"ephor.invalid/ephor/internal/value"
@@ -128,6 +130,9 @@ func (p *patching) mergeValue(v any, place location, path string) []string {
 	if !ok {
 		return nil
 	}
+	if textual().MatchString(path) {
+		literal = p.asText(v, literal, place, path)
+	}
 	return []string{place.operation("add", literal)}
 }
 
@@ -167,6 +172,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		}
 	}
 	keyed := len(list) - conditionals
+	once := p.position == (expr{}) || slices.Contains(place.names, "") // a loop changes the list inside of an element in one iteration
 	for i, e := range list {
 		below := path + "[" + strconv.Itoa(i) + "]"
 		element, ok := e.(map[string]any)
@@ -243,21 +249,21 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			}
 			return out
 		}
-		if p.position == (expr{}) && keyed > 1 && conditionals > 0 {
+		if once && keyed > 1 && conditionals > 0 {
 			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
 		}
-		if p.position == (expr{}) && keyed > 1 && conditionals == 0 {
+		if once && keyed > 1 && conditionals == 0 {
 			fronts.add(p, element, rest, same, place, below)
 			continue
 		}
-		if p.position != (expr{}) && p.partial { // a loop from the last element to the first would put all of them first, in their order
+		if !once && p.partial { // a loop from the last element to the first would put all of them first, in their order
 			if own := p.element.field(keys[0]); len(keys) > 1 || len(p.outer) > 1 || !slices.Equal(p.elementPlace, inside.names) || identities[keys[0]].text != own.text {
 				p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
 			} else if p.reordered = append(p.reordered, place); len(p.reordered) > 1 {
 				p.reordered = p.reordered[:1]
 			}
 		}
-		last = append(last, each(same(inside.at), p.position == (expr{}) && keyed == 1))
+		last = append(last, each(same(inside.at), once && keyed == 1))
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
@@ -400,6 +406,28 @@ func (p *patching) literal(v any, path string) (string, bool) {
 	p.refuse(path, value.TypeName(v)+" is not converted here", "")
 	return "", false
 }
+
+// asText returns the value of a scalar that becomes a text where it replaces one.
+func (p *patching) asText(v any, literal string, place location, path string) string {
+	one := text(literal)
+	if s, isText := v.(string); isText {
+		if _, whole := wholeVariable(s); !whole {
+			return literal
+		}
+		value, ok := p.operand(s, path)
+		if !ok || value.shape == textShape && !value.maybeList {
+			return literal
+		}
+		one = "string(" + literal + ")"
+	}
+	return and(place.there, comparison("type("+place.at.text+") == string")).within(bindsOr) + " ? dyn(" + one + ") : dyn(" + literal + ")"
+}
+
+// textual matches the paths of values that the API declares as texts: labels, annotations, quantities. The classic patch writes a number as a
+// text where it replaces a text.
+var textual = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\.(metadata\.\+?\(?(labels|annotations)|limits|requests|capacity|hard)\)?\.[^\[]*$`)
+})
 
 func conditional(m map[string]any) bool {
 	for k := range m {
