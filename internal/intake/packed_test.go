@@ -14,7 +14,7 @@ import (
 	"ephor.invalid/ephor/internal/value"
 )
 
-// A packed exception is compiled when a policy exists that it names. Its source is the object, without what nobody reads of it.
+// A packed exception is compiled when a policy exists that it names. Its source is the object, without the parts that no controller reads.
 func TestPackedExceptions(t *testing.T) {
 	c := catalog.New()
 	x := &Exceptions{Catalog: c, Accepts: func(string) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now}
