@@ -72,8 +72,8 @@ func (o *objects) set(obj any) {
 		o.all = map[policy.ID]any{}
 	}
 	if p, ok := obj.(*Packed); ok {
-		if same, ok := before.(*Packed); ok && same.text == p.text {
-			p.text = same.text // compiled forms share it
+		if same, ok := before.(*Packed); ok && same != p && same.text == p.text {
+			p.text = same.text // compiled forms share it; nothing else reads the new object yet
 		}
 	}
 	o.all[idOf(u)] = obj
