@@ -1,14 +1,18 @@
 package cel
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
+	"ephor.invalid/ephor/internal/cli"
 	"ephor.invalid/ephor/internal/devcluster"
 )
 
@@ -238,6 +242,127 @@ func TestScansAndTenantsExceptions(t *testing.T) {
 	reported(t, tenants, "skipped", name, "fail  ")
 	reported(t, tenants, "expiring", name, "fail  ")
 	reported(t, tenants, "passed", name, "pass exception pass")
+}
+
+// An exception of either kind that ends exempts nothing at any door: in the webhook, in the policy of the API server, in scans, and in the
+// commands that read it from the cluster. One of the action Audit admits, and loses no result.
+func TestEndAndActionOfBothKinds(t *testing.T) {
+	const ns, name = exempting, "e2e-ends"
+	const far, ends = "2199-01-01T00:00:00Z", "exceptions.ephor.dev/expires-at"
+	classic, written := ownedPolicies(name, ns)
+	written = strings.Replace(written, "spec:", "spec:\n  autogen: {validatingAdmissionPolicy: {enabled: true}}", 1)
+	// The API server asks its own policies before webhooks, so the classic policy answers for objects that the other one leaves out.
+	written = strings.Replace(written, "\"'owner' in object.metadata.?labels.orValue({})\"", "\"['owner', 'classic'].exists(l, l in object.metadata.?labels.orValue({}))\"", 1)
+	labelled := func(object, label string) string {
+		return strings.Replace(configMap(ns, object), "name: "+object, "name: "+object+", labels: {"+label+": set}", 1)
+	}
+	refused := map[string]string{"classic": "the classic policy asks for an owner", "x": "the policy in CEL asks for an owner"}
+	exceptions := func(object, annotation string) string {
+		annotated := fmt.Sprintf("namespace: %s, annotations: {%s}}", ns, annotation)
+		return fmt.Sprintf(`
+apiVersion: kyverno.io/v2
+kind: PolicyException
+metadata: {name: %[1]s, %[2]s
+spec:
+  match: {any: [{resources: {kinds: [ConfigMap], names: ["%[1]s*"]}}]}
+  exceptions: [{policyName: %[3]s, ruleNames: [owner]}]
+---`, object, annotated, name) + strings.NewReplacer("namespace: "+ns+"}", annotated, " == '"+object+"'", ".startsWith('"+object+"')").Replace(exceptionFrom(ns, object, name, object, ""))
+	}
+	cluster.Apply(t, exceptions("ending", ends+": '"+far+"'"))
+	for _, object := range []string{"ending", "audited"} {
+		cluster.Apply(t, configMap(ns, object))
+	}
+	cluster.Start(t, devcluster.Reports, exceptionFlag)
+	cluster.Apply(t, classic)
+	apply(t, "validatingpolicy", name, written)
+	is(t, "true ", "validatingpolicy", name, "-o", nativeStatus)
+	native := func(has bool) {
+		t.Helper()
+		eventually(t, func() error {
+			out, err := kubectl(t, "", "get", "validatingadmissionpolicy", "vpol-"+name, "-o", "jsonpath={.spec}")
+			if err == nil && strings.Contains(out, "'ending'") != has {
+				err = fmt.Errorf("the exception is in it: %v: %s", !has, out)
+			}
+			return err
+		})
+	}
+	for label, text := range refused {
+		denied(t, labelled("other", label), text)
+	}
+	native(true)
+	for label := range refused {
+		denied(t, labelled("ending-new", label), "")
+	}
+	reportedBoth := func(object, classic, written string) {
+		t.Helper()
+		reported(t, ns, object, name, written+"; "+classic)
+	}
+	reportedBoth("ending", "skip owner ending", "skip exception ending")
+
+	// The commands agree, on what is stored.
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	policies, resource := file("policies.yaml", classic+"---"+written), file("resource.yaml", configMap(ns, "ending"))
+	commands := func(want string) {
+		t.Helper()
+		var texts []string
+		for _, kind := range []string{classicExceptions, celExceptions} {
+			texts = append(texts, must(t, "", "get", kind, "ending", "-n", ns, "-o", "yaml"))
+		}
+		stored := file("exceptions.yaml", strings.Join(texts, "\n---\n"))
+		run := func(args ...string) string {
+			var out bytes.Buffer
+			root := cli.NewRoot()
+			root.SetOut(&out)
+			root.SetErr(&out)
+			cli.Main(append([]string{"ephor"}, args...), root)
+			return out.String()
+		}
+		counts := map[string]string{"skip": "pass: 0, fail: 0, warn: 0, error: 0, skip: 2", "fail": "pass: 0, fail: 2, warn: 0, error: 0, skip: 0"}
+		if out := run("apply", policies, "-r", resource, "-e", stored, "--remove-color"); !strings.Contains(out, counts[want]) {
+			t.Errorf("apply says %s, want %s", out, want)
+		}
+		file("kyverno-test.yaml", fmt.Sprintf(`
+apiVersion: cli.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: ends}
+policies: [policies.yaml]
+resources: [resource.yaml]
+exceptions: [exceptions.yaml]
+results:
+- {policy: %[1]s, rule: owner, resources: [ending], kind: ConfigMap, result: %[2]s}
+- {policy: %[1]s, isValidatingPolicy: true, resources: [ending], kind: ConfigMap, result: %[2]s}
+`, name, want))
+		if out := run("test", dir, "--remove-color"); !strings.Contains(out, "4 tests passed and 0 tests failed") { // both policies have the name, so each result is for both
+			t.Errorf("test says %s, want %s", out, want)
+		}
+	}
+	commands("skip")
+
+	soon := time.Now().Add(2 * time.Second).UTC().Format(time.RFC3339)
+	for _, kind := range []string{classicExceptions, celExceptions} {
+		must(t, "", "annotate", kind, "ending", "-n", ns, "--overwrite", ends+"="+soon)
+	}
+	for label, text := range refused {
+		denied(t, labelled("ending-new", label), text)
+	}
+	native(false)
+	reportedBoth("ending", "fail owner ", "fail  ")
+	commands("fail")
+
+	// Audit admits and reports.
+	cluster.Apply(t, exceptions("audited", "exceptions.ephor.dev/action: Audit"))
+	for label, text := range refused {
+		denied(t, labelled("audited-new", label), "")
+		denied(t, labelled("other", label), text)
+	}
+	reportedBoth("audited", "fail owner audited", "fail  audited")
 }
 
 // The review denies an exception with mistakes in every version, at creation and at update, and does not change stored ones.

@@ -145,11 +145,14 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 		}
 		return err
 	}
-	if source := x.objects.source(idOf(u)); source != nil {
+	if source := x.objects.source(u); source != nil {
 		e.Source = source
 		e = e.AtRest(func() *policy.Exception {
-			whole, _ := x.compile(source())
+			whole, diags := x.compile(source())
 			whole.Source = source
+			if err := diags.Err(); err != nil { // the version of the API server has changed, and all exceptions are compiled again soon
+				return whole.Mistaken(err)
+			}
 			return whole
 		})
 	}

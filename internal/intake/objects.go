@@ -72,8 +72,8 @@ func (o *objects) set(obj any) {
 		o.all = map[policy.ID]any{}
 	}
 	if p, ok := obj.(*Packed); ok {
-		if same, ok := before.(*Packed); ok && same.text == p.text {
-			p.text = same.text // compiled forms share it
+		if same, ok := before.(*Packed); ok && same != p && same.text == p.text {
+			p.text = same.text // compiled forms share it; nothing else reads the new object yet
 		}
 	}
 	o.all[idOf(u)] = obj
@@ -119,11 +119,11 @@ func (o *objects) get(id policy.ID) *unstructured.Unstructured {
 	return tree(o.all[id])
 }
 
-// source returns the source of an object for its compiled form; nil if its tree is the source.
-func (o *objects) source(id policy.ID) func() map[string]any {
+// source returns the source of a state of an object, for its compiled form; nil if the tree is the source, or if there is a newer state.
+func (o *objects) source(u *unstructured.Unstructured) func() map[string]any {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if p, ok := o.all[id].(*Packed); ok {
+	if p, ok := o.all[idOf(u)].(*Packed); ok && p.ResourceVersion == u.GetResourceVersion() {
 		return p.Object
 	}
 	return nil

@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 	"testing"
+	"time"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"ephor.invalid/ephor/internal/policy"
@@ -91,5 +92,23 @@ func TestResultsAboutTargets(t *testing.T) {
 	}
 	if claimed.Properties[TargetProperty] != "true" {
 		t.Error("the properties of the result were changed")
+	}
+}
+
+// A result of an exempt object names the exceptions, and says why they exist, who answers for them and when they end.
+func TestResultsOfExceptions(t *testing.T) {
+	r := result(program("", "a", policy.Settings{}), policy.StatusSkip, "")
+	end := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	r.Exceptions = []*policy.Exception{
+		{Namespace: "n", Name: "one", Reason: "the vendor", Owner: "team-a", Expires: end, EndsSoon: true},
+		{Namespace: "n", Name: "two", Owner: "team-b"},
+	}
+	got := Results(Entries(outcome(pod("ns", "p"), r), Options{}), 7)[0].Properties
+	for key, want := range map[string]string{
+		policy.PropertyExceptions: "one,two", "exceptionReason": "the vendor", "exceptionOwner": "team-a; team-b", "exceptionEnds": "2026-01-31T12:00:00Z", "exceptionEndsSoon": "true",
+	} {
+		if got[key] != want {
+			t.Errorf("%s is %q, want %q", key, got[key], want)
+		}
 	}
 }
