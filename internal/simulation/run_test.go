@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,7 +31,7 @@ func run(t *testing.T, p *plan) (out *result) {
 	stuck = time.AfterFunc(realTime, func() {
 		text := make([]byte, 64<<20)
 		text = text[:runtime.Stack(text, true)]
-		if looks++; looks < 10 && !bytes.Contains(text, []byte("[sync.Mutex.Lock")) && !bytes.Contains(text, []byte("[sync.RWMutex.")) {
+		if looks++; looks < 10 && (runs.Match(text) || !waits.Match(text)) {
 			stuck.Reset(realTime) // the machine is busy
 			return
 		}
@@ -43,6 +43,13 @@ func run(t *testing.T, p *plan) (out *result) {
 	synctest.Test(t, func(t *testing.T) { simulate(t, p, out) })
 	return out
 }
+
+// runs and waits match the stacks of goroutines of the bubble that can run, and of those that wait for a mutex. On a busy machine a goroutine
+// waits for one that another goroutine, which could run, holds.
+var (
+	runs  = regexp.MustCompile(`(?m)^goroutine .* \[(runnable|running|syscall)[^\]]*synctest bubble`)
+	waits = regexp.MustCompile(`(?m)^goroutine .* \[sync\.(RW)?Mutex\.`)
+)
 
 // realTime is the time that a run may take on a busy machine.
 const realTime = 4 * time.Minute
