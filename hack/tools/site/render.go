@@ -119,12 +119,12 @@ func (s *site) render(p *page) error {
 }
 
 // entries splits a page into its sections.
-func entries(p *page, document ast.Node, source []byte) []section {
-	out := []section{{Page: p.Title, Title: p.Title, URL: p.URL()}}
+func entries(p *page, document ast.Node, source []byte) []passage {
+	out := []passage{{Page: p.Title, Title: p.Title, URL: p.URL()}}
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok {
 			if h.Level > 1 && anchor(h) != "" {
-				out = append(out, section{Page: p.Title, Title: plain(h, source), URL: p.URL() + "#" + anchor(h)})
+				out = append(out, passage{Page: p.Title, Title: plain(h, source), URL: p.URL() + "#" + anchor(h)})
 			}
 			continue
 		}

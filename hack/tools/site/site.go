@@ -45,11 +45,11 @@ type page struct {
 	Title   string
 	anchors []string
 	body    template.HTML
-	index   []section
+	index   []passage
 }
 
-// section is a section of a page, for the search.
-type section struct {
+// passage is a section of a page, for the search.
+type passage struct {
 	Page  string `json:"p"`
 	Title string `json:"t"`
 	URL   string `json:"u"`
@@ -236,7 +236,7 @@ func (s *site) writePages() error {
 
 // writeSearch writes the data for the search. It is a script, since pages that were opened from files may not read files.
 func (s *site) writeSearch() error {
-	var all []section
+	var all []passage
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
 		for name := range s.pages {
 			if !yield(name) {

@@ -142,7 +142,7 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 		c.position = at
 		some := comparison("size(" + list.text + ") > 0")
 		if p.when != yes {
-			some = member("lists.range(size(" + list.text + "))").macro("exists", i, p.when)
+			some = member("lists.range(size("+list.text+"))").macro("exists", i, p.when)
 		}
 		once.when = and(some, once.when)
 		moves += " + (" + once.list() + ")"
