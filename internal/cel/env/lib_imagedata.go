@@ -24,14 +24,17 @@ var libImageData = &Library{
 		Example:   "image.getMetadata('ghcr.io/team/app:1').config.config.User",
 		Result:    `"1000"`,
 		cost:      queryCost,
-		call: func(e *Scope, args []ref.Val) ref.Val {
-			v, err := e.metadata(values.Text(args[0]))
-			if err != nil {
-				return e.unanswered("failed to get image data", err)
-			}
-			return e.answer(v)
-		},
+		call:      getMetadata,
 	}},
+}
+
+// getMetadata is the call of the functions that read the metadata of an image.
+func getMetadata(e *Scope, args []ref.Val) ref.Val {
+	v, err := e.metadata(values.Text(args[0]))
+	if err != nil {
+		return e.unanswered("failed to get image data", err)
+	}
+	return e.answer(v)
 }
 
 // metadata returns the metadata of an image in its registry, with the field names of CEL policies.

@@ -38,13 +38,7 @@ var libPolicyImageData = &Library{
 		Example:   "getImageData('ghcr.io/team/app:1').config.config.User",
 		Result:    `"1000"`,
 		cost:      queryCost,
-		call: func(e *Scope, args []ref.Val) ref.Val {
-			v, err := e.metadata(values.Text(args[0]))
-			if err != nil {
-				return e.unanswered("failed to get image data", err)
-			}
-			return e.answer(v)
-		},
+		call:      getMetadata,
 	}},
 }
 
