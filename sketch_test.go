@@ -75,8 +75,10 @@ func compileBan(in family.Source) *policy.Program {
 		p.Diags.Errorf("spec.forbiddenLabel", "a label is required")
 	}
 	p.Rules = []*policy.Rule{{
-		Name: "label", Kind: "ban", Stage: policy.StageValidate, Path: "spec", Action: policy.ActionPlan{Default: policy.Deny}, Targets: []policy.Target{target},
-		Match: func(_ context.Context, r *policy.Request) (bool, error) { return target.Matches(r) },
+		Name: "label", Kind: "ban", Stage: policy.StageValidate, Path: "spec", Effect: policy.Effect{Action: policy.ActionPlan{Default: policy.Deny}}, Matching: policy.Matching{
+			Targets: []policy.Target{target},
+			Match:   func(_ context.Context, r *policy.Request) (bool, error) { return target.Matches(r) },
+		},
 		Eval: func(c *policy.Call) policy.Yield {
 			object, err := c.Request.Object.Map()
 			if err != nil {

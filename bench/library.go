@@ -181,10 +181,10 @@ func (l *policyLibrary) evaluate(pods []source.Object) (costs []cost, total cost
 
 func podRequest(o source.Object) *policy.Request {
 	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Origin: policy.FromCLI, Operation: policy.Create, Namespace: "default", Name: o.Name(), GVK: pod, RequestGVK: pod,
 		GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: value.Of(o.Value), User: &policy.User{},
-	}
+	}}
 }
 
 func printSlowest(costs []cost) {

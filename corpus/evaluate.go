@@ -69,14 +69,14 @@ func (c *Case) Request(text string, floats bool) *policy.Request {
 	apiVersion, _ := o["apiVersion"].(string)
 	kind, _ := o["kind"].(string)
 	metadata, _ := o["metadata"].(map[string]any)
-	req := &policy.Request{
+	req := &policy.Request{Review: policy.Review{
 		Origin: policy.FromCLI, Operation: policy.Create, Object: value.Of(o), User: &policy.User{},
 		GVK: schema.FromAPIVersionAndKind(apiVersion, kind),
 		ResolveNamespace: func(context.Context) (map[string]string, error) {
 			ns, _ := metadata["namespace"].(string)
 			return c.Namespaces[ns], nil
 		},
-	}
+	}}
 	req.RequestGVK = req.GVK
 	req.GVR = schema.GroupVersionResource{Group: req.GVK.Group, Version: req.GVK.Version, Resource: strings.ToLower(kind) + "s"}
 	req.Name, _ = metadata["name"].(string)

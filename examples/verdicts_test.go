@@ -148,10 +148,10 @@ func evaluateObject(t *testing.T, snapshot *catalog.Snapshot, manifest []byte, d
 	kind, _ := object["kind"].(string)
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	metadata["namespace"] = "default"
-	request := &policy.Request{
+	request := &policy.Request{Review: policy.Review{
 		Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: gvk.GroupVersion().WithResource(strings.ToLower(kind) + "s"), Namespace: "default", Name: name,
 		Object: value.Of(object), User: &policy.User{Username: "somebody"},
-	}
+	}}
 	outcome := engine.Eval(context.Background(), engine.Input{
 		Selections: snapshot.For(request, catalog.Route{Stages: policy.StageValidate}),
 		Request:    request, Stages: policy.StageValidate, Root: fixed.New(fixed.Values{}),

@@ -204,11 +204,11 @@ func evaluateText(policyJSON, object []byte) (status, message, work string) {
 }
 
 func request(op policy.Operation, doc *value.Doc) *policy.Request {
-	req := &policy.Request{
+	req := &policy.Request{Review: policy.Review{
 		Operation: op, Object: doc, Namespace: "d", Name: "p", UID: "u",
 		GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
 		User: &policy.User{Username: "u"},
-	}
+	}}
 	req.RequestGVK = req.GVK
 	return req
 }

@@ -271,9 +271,9 @@ func TestS21NothingPanics(t *testing.T) {
 	t.Logf("%d results", evaluated)
 
 	panics := &policy.Program{Name: "p", Rules: []*policy.Rule{
-		{Name: "a", Stage: policy.StageValidate, Match: func(context.Context, *policy.Request) (bool, error) { panic("match") }},
-		{Name: "b", Stage: policy.StageValidate, Match: always, Eval: func(*policy.Call) policy.Yield { panic("eval") }},
-		{Name: "c", Stage: policy.StageValidate, Match: always, Eval: func(*policy.Call) policy.Yield { return policy.Yield{Status: policy.StatusPass} }},
+		{Name: "a", Stage: policy.StageValidate, Matching: policy.Matching{Match: func(context.Context, *policy.Request) (bool, error) { panic("match") }}},
+		{Name: "b", Stage: policy.StageValidate, Matching: policy.Matching{Match: always}, Eval: func(*policy.Call) policy.Yield { panic("eval") }},
+		{Name: "c", Stage: policy.StageValidate, Matching: policy.Matching{Match: always}, Eval: func(*policy.Call) policy.Yield { return policy.Yield{Status: policy.StatusPass} }},
 	}}
 	req := request(policy.Create, value.Of(map[string]any{}))
 	out := engine.Eval(context.Background(), engine.Input{Selections: []policy.Selection{{Program: panics, Rules: panics.Rules}}, Request: req, Stages: policy.StageValidate})

@@ -36,8 +36,10 @@ func TestReconcileTwice(t *testing.T) {
 	make := func(kinds ...string) (p []*policy.Program) {
 		for i, kind := range kinds {
 			p = append(p, &policy.Program{Kind: "ClusterPolicy", Name: fmt.Sprint("p", i), Settings: policy.Settings{Admission: true}, Rules: []*policy.Rule{{
-				Stage: policy.StageValidate | policy.StageMutate, Targets: []policy.Target{{Group: "*", Version: "*", Kind: kind}},
-				Header: &policy.Header{Filters: []policy.Literals{{Names: []string{"a"}}}},
+				Stage: policy.StageValidate | policy.StageMutate, Matching: policy.Matching{
+					Targets: []policy.Target{{Group: "*", Version: "*", Kind: kind}},
+					Header:  &policy.Header{Filters: []policy.Literals{{Names: []string{"a"}}}},
+				},
 			}}})
 		}
 		return p

@@ -24,7 +24,7 @@ const (
 // for all fields.
 func decodeReview(body string, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	r := value.NewReader(body)
-	d := &decoder{r: r, reads: reads, req: &policy.Request{Origin: policy.FromAdmission}}
+	d := &decoder{r: r, reads: reads, req: &policy.Request{Review: policy.Review{Origin: policy.FromAdmission}}}
 	if err := r.Object(d.envelope); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestPlan(t *testing.T) {
 		"audit, in a place denied": {somewhere, false, true, true, false},
 	} {
 		p := &policy.Program{Settings: policy.Settings{EmitWarning: c.emitWarning}}
-		r := &policy.Rule{Stage: policy.StageValidate, Action: c.action}
+		r := &policy.Rule{Stage: policy.StageValidate, Effect: policy.Effect{Action: c.action}}
 		got := planOf([]policy.Selection{{Program: p, Rules: []*policy.Rule{r}}}, policy.StageValidate)
 		selects := got.rest()
 		for _, shared := range []bool{false, true} {

@@ -28,7 +28,7 @@ func TestT24AuditsAreBoundedInBytes(t *testing.T) {
 		if _, err := doc.Map(); err != nil {
 			t.Fatal(err)
 		}
-		return audit{ctx: t.Context(), req: &policy.Request{Object: doc}, body: len(object)}
+		return audit{ctx: t.Context(), req: &policy.Request{Review: policy.Review{Object: doc}}, body: len(object)}
 	}
 	a := newAuditor(srv, 1, 1000) // not started yet
 	for range 450 {

@@ -38,8 +38,8 @@ func program(name string, generation int64, kinds ...string) *policy.Program {
 }
 
 func pod(origin policy.RequestOrigin) *policy.Request {
-	return &policy.Request{Origin: origin, Operation: policy.Create, Namespace: "ns", Name: "x",
-		GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	return &policy.Request{Review: policy.Review{Origin: origin, Operation: policy.Create, Namespace: "ns", Name: "x",
+		GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}}
 }
 
 func names(s []policy.Selection) string {

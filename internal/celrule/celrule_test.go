@@ -114,7 +114,7 @@ func outcome(t testing.TB, r *celrule.Rule, c *policy.Call) string {
 
 func call(t testing.TB, in map[string]any) *policy.Call {
 	t.Helper()
-	r := &policy.Request{Operation: policy.Create, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	r := &policy.Request{Review: policy.Review{Operation: policy.Create, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}}
 	if o, ok := in["operation"].(string); ok {
 		r.Operation = policy.Operation(o)
 	}

@@ -276,9 +276,9 @@ func (e *Executor) evaluate(ctx context.Context, p *policy.Program, r schema.Gro
 
 // request returns the request for the evaluation of the object. It has no requester, and its operation does not matter.
 func (e *Executor) request(item *unstructured.Unstructured, o *Object, s *settings.Settings) *policy.Request {
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: o.Kind, RequestGVK: o.Kind, GVR: o.Resource,
 		Namespace: o.Namespace, Name: o.Name, Object: value.Of(item.Object), Conf: policy.ConfOf(s),
 		ResolveNamespace: func(ctx context.Context) (map[string]string, error) { return e.NamespaceLabels(ctx, o.Namespace) },
-	}
+	}}
 }

@@ -20,7 +20,7 @@ func TestUnserved(t *testing.T) {
 	}
 	e := &Executor{Resources: served}
 	var plan Plan
-	found, err := e.resources(&policy.Program{Rules: []*policy.Rule{{Targets: targets, Labels: "a=b"}}}, &plan)
+	found, err := e.resources(&policy.Program{Rules: []*policy.Rule{{Matching: policy.Matching{Targets: targets, Labels: "a=b"}}}}, &plan)
 	if err != nil {
 		t.Fatal(err)
 	}

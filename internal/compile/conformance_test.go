@@ -217,10 +217,10 @@ func created(object map[string]any) *policy.Request {
 	name, _ := metadata["name"].(string)
 	namespace, _ := metadata["namespace"].(string)
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Origin: policy.FromCLI, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
 		Namespace: namespace, Name: name, Object: value.Of(object),
-	}
+	}}
 }
 
 // objects reads a file.

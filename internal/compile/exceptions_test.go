@@ -135,11 +135,11 @@ func TestT25ExceptionsThatCannotBeEvaluated(t *testing.T) {
 		broken := []*policy.Exception{exception("a-broken", kind, missing), exception("b-endless", kind, endless)}
 		for _, origin := range []policy.RequestOrigin{policy.FromAdmission, policy.FromScan} {
 			eval := func(object map[string]any, exceptions ...*policy.Exception) policy.Outcome {
-				req := &policy.Request{
+				req := &policy.Request{Review: policy.Review{
 					Origin: origin, Operation: policy.Create, Object: value.Of(object), Namespace: "n", Name: "a",
 					GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, RequestGVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 					GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-				}
+				}}
 				p := catalog.Join([]*policy.Program{program}, exceptions)[0]
 				return engine.Eval(t.Context(), engine.Input{
 					Selections: []policy.Selection{{Program: p, Rules: p.Rules}}, Request: req,

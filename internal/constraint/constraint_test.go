@@ -25,7 +25,7 @@ func decode(t *testing.T, text string) *admissionregistrationv1.MatchResources {
 }
 
 func request(resource, kind, sub, namespace string, labels map[string]any) *policy.Request {
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Operation: policy.Create, Namespace: namespace, Name: "x", Subresource: sub,
 		GVR:    schema.GroupVersionResource{Version: "v1", Resource: resource},
 		GVK:    schema.GroupVersionKind{Version: "v1", Kind: kind},
@@ -36,7 +36,7 @@ func request(resource, kind, sub, namespace string, labels map[string]any) *poli
 			}
 			return map[string]string{"name": namespace}, nil
 		},
-	}
+	}}
 }
 
 func TestMatch(t *testing.T) {

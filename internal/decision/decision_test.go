@@ -49,10 +49,10 @@ func feed(to io.Writer, keep Keep, capacity int) (*Feed, *counter) {
 }
 
 func request(resource, object string) *policy.Request {
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		UID: "u", Operation: policy.Create, RequestGVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: resource},
 		Namespace: "shop", Name: "p", Object: value.FromJSON(object), User: &policy.User{Username: "jane", Groups: []string{"dev"}},
-	}
+	}}
 }
 
 func result(name string, status policy.Status, message string) policy.Result {

@@ -152,10 +152,10 @@ type kept struct {
 // lean returns the review in the form in which it waits.
 func lean(r Review, verdict Verdict, share float64) *kept {
 	req := r.Request
-	r.Request = &policy.Request{
+	r.Request = &policy.Request{Review: policy.Review{
 		UID: req.UID, Operation: req.Operation, RequestGVK: req.RequestGVK, GVR: req.GVR, Subresource: req.Subresource, Asked: req.AskedFor(), Namespace: req.Namespace, Name: nameOf(req),
 		Object: req.Object.Undecoded(), OldObject: req.OldObject.Undecoded(), User: req.User, DryRun: req.DryRun, Options: req.Options,
-	}
+	}}
 	if slices.ContainsFunc(r.Results, func(x policy.Result) bool { return x.Object != nil || x.Work != nil }) {
 		r.Results = slices.Clone(r.Results)
 		for i := range r.Results {

@@ -57,10 +57,10 @@ func recordOf(t *testing.T, o Options, message string, look func(tape *taped.Tap
 	f := NewFeed(o)
 	tape := taped.New()
 	look(tape)
-	req := &policy.Request{
+	req := &policy.Request{Review: policy.Review{
 		UID: "1", Operation: policy.Create, Namespace: "shop", Name: "web", User: &policy.User{Username: "jane@example.com", UID: "uid-of-jane", Groups: []string{"payments", "system:authenticated"}},
 		Object: value.FromJSON(`{"metadata":{"name":"web"}}`), Tape: tape,
-	}
+	}}
 	req.GVR.Resource, req.GVR.Version, req.RequestGVK.Kind, req.RequestGVK.Version = "pods", "v1", "Pod", "v1"
 	f.Put(Review{Request: req, Decision: policy.Decision{Message: message}, At: time.Unix(1, 0)})
 	r := f.record(t.Context(), <-f.queue)

@@ -72,11 +72,11 @@ func podRequest(i int) *policy.Request {
 		return strings.Replace(text, `"resourceVersion"`, `"annotations":{"`+lastApplied+`":`+value.JSON(text)+`},"resourceVersion"`, 1)
 	}
 	gvk, gvr := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		UID: fmt.Sprint("u", i), Operation: policy.Update, GVK: gvk, RequestGVK: gvk, GVR: gvr, Namespace: "shop", Name: fmt.Sprint("p", i),
 		Object: value.FromJSON(object(2)), OldObject: value.FromJSON(object(1)), Options: map[string]any{"kind": "UpdateOptions"},
 		User: &policy.User{Username: "jane", UID: "7", Groups: []string{"dev"}, Extra: map[string][]string{"scopes": {"a"}}},
-	}
+	}}
 }
 
 func recording(to Store) *Feed {

@@ -63,7 +63,7 @@ func TestRecordedDenials(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		object := strings.Split(strings.TrimPrefix(head, "\n\nresource "), "/")
-		out := policy.Outcome{Request: &policy.Request{GVK: schema.GroupVersionKind{Kind: object[0]}, Namespace: object[1], Name: object[2]}}
+		out := policy.Outcome{Request: &policy.Request{Review: policy.Review{GVK: schema.GroupVersionKind{Kind: object[0]}, Namespace: object[1], Name: object[2]}}}
 		for p, rules := range policies {
 			program := &policy.Program{Name: p}
 			for r, message := range rules {

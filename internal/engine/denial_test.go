@@ -27,7 +27,7 @@ func TestDenialText(t *testing.T) {
 		want    string
 	}{{
 		name: "keys are sorted, passing and skipped rules are not mentioned",
-		req:  &policy.Request{GVK: pod, Namespace: "default", Name: "nginx"},
+		req:  &policy.Request{Review: policy.Review{GVK: pod, Namespace: "default", Name: "nginx"}},
 		results: []policy.Result{
 			denied(policy.StatusFail, "require-limits", "check", "no limits"),
 			denied(policy.StatusPass, "require-limits", "other", "passed"),
@@ -50,7 +50,7 @@ warned:
 `,
 	}, {
 		name:    "a cluster-scoped object keeps the empty namespace; quotes are doubled",
-		req:     &policy.Request{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Name: "foo"},
+		req:     &policy.Request{Review: policy.Review{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Name: "foo"}},
 		results: []policy.Result{denied(policy.StatusFail, "p", "r", "x: label 'app.kubernetes.io/name' is required")},
 		want: `
 
@@ -61,7 +61,7 @@ p:
 `,
 	}, {
 		name: "line breaks give block scalars, words that read as booleans are quoted",
-		req:  &policy.Request{GVK: pod, Namespace: "d", Name: "n"},
+		req:  &policy.Request{Review: policy.Review{GVK: pod, Namespace: "d", Name: "n"}},
 		results: []policy.Result{
 			denied(policy.StatusFail, "p", "r", "two\nlines"),
 			denied(policy.StatusFail, "p", "yes", "ends with a break\n"),
@@ -79,7 +79,7 @@ p:
 `,
 	}, {
 		name: "of two policies with one name the later message of a rule stands",
-		req:  &policy.Request{GVK: pod, Namespace: "d", Name: "n"},
+		req:  &policy.Request{Review: policy.Review{GVK: pod, Namespace: "d", Name: "n"}},
 		results: []policy.Result{
 			denied(policy.StatusFail, "p", "rule", "first"), denied(policy.StatusFail, "p", "rule", "second"),
 		},
@@ -144,7 +144,7 @@ func BenchmarkDenialText(b *testing.B) {
 	for _, p := range []string{"disallow-capabilities", "disallow-host-path", "disallow-privilege-escalation", "restrict-seccomp"} {
 		results = append(results, denied(policy.StatusFail, p, "check", "validation error: The fields spec.containers[*].securityContext.privileged must be unset. rule check failed at path /spec/containers/0/"))
 	}
-	req := &policy.Request{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "default", Name: "nginx"}
+	req := &policy.Request{Review: policy.Review{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "default", Name: "nginx"}}
 	b.ReportAllocs()
 	for b.Loop() {
 		denialText(req, results)

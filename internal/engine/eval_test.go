@@ -23,7 +23,7 @@ func yields(s policy.Status, msg string) func(*policy.Call) policy.Yield {
 }
 
 func rule(name string, eval func(*policy.Call) policy.Yield) *policy.Rule {
-	return &policy.Rule{Name: name, Stage: policy.StageValidate, Match: always, Eval: eval, Action: policy.ActionPlan{Default: policy.Deny}}
+	return &policy.Rule{Name: name, Stage: policy.StageValidate, Matching: policy.Matching{Match: always}, Eval: eval, Effect: policy.Effect{Action: policy.ActionPlan{Default: policy.Deny}}}
 }
 
 func program(rules ...*policy.Rule) policy.Selection {
@@ -33,7 +33,7 @@ func program(rules ...*policy.Rule) policy.Selection {
 func request(op policy.Operation) *policy.Request {
 	obj := value.Of(map[string]any{"v": "new"})
 	old := value.Of(map[string]any{"v": "old"})
-	r := &policy.Request{Operation: op, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "ns", Name: "x"}
+	r := &policy.Request{Review: policy.Review{Operation: op, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "ns", Name: "x"}}
 	if op != policy.Delete {
 		r.Object = obj
 	}
@@ -300,7 +300,7 @@ func TestActionsAndErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := &policy.Program{Name: "p", Settings: policy.Settings{FailurePolicy: c.own}}
 			images := strings.HasPrefix(c.name, "images")
-			r := policy.Result{Program: p, Rule: &policy.Rule{Name: "r", OnError: c.onError, VerifiesImages: images}, Action: c.action, Yield: policy.Yield{Status: c.status, Message: "why"}}
+			r := policy.Result{Program: p, Rule: &policy.Rule{Name: "r", Effect: policy.Effect{OnError: c.onError, VerifiesImages: images}}, Action: c.action, Yield: policy.Yield{Status: c.status, Message: "why"}}
 			d := Decide(&policy.Outcome{Request: request(policy.Create), Results: []policy.Result{r}, FailurePolicy: c.any}, ValidateWording)
 			if d.Allowed != c.allowed || (len(d.Warnings) == 1 && d.Warnings[0] == warning) != c.warns || len(d.Warnings) > 1 {
 				t.Errorf("%+v", d)

@@ -16,7 +16,7 @@ var podKind = schema.GroupKind{Kind: "Pod"}
 // sent returns a rule that scans evaluate, modified by change.
 func sent(change func(p *policy.Program, r *policy.Rule)) (*policy.Program, *policy.Rule) {
 	p := &policy.Program{Name: "p", Kind: "ClusterPolicy", ResourceVersion: "7", Settings: policy.Settings{Background: true, Scored: true}}
-	r := &policy.Rule{Name: "r", Kind: "validate.pattern", Stage: policy.StageValidate, Targets: []policy.Target{{Kind: "Pod"}}}
+	r := &policy.Rule{Name: "r", Kind: "validate.pattern", Stage: policy.StageValidate, Matching: policy.Matching{Targets: []policy.Target{{Kind: "Pod"}}}}
 	p.Rules = []*policy.Rule{r}
 	change(p, r)
 	return p, r
@@ -87,7 +87,7 @@ func TestReporting(t *testing.T) {
 
 // Results that no report contains, whichever process found them.
 func TestReportable(t *testing.T) {
-	base := policy.Request{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	base := policy.Request{Review: policy.Review{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}}
 	for name, c := range map[string]struct {
 		change func(*policy.Request)
 		want   bool
@@ -103,7 +103,7 @@ func TestReportable(t *testing.T) {
 		"a report":         {func(r *policy.Request) { r.GVK.Group = "wgpolicyk8s.io" }, false},
 		"what it is about": {func(r *policy.Request) { r.GVK.Group = "reports.kyverno.io" }, false},
 	} {
-		r := &policy.Request{Operation: base.Operation, GVK: base.GVK}
+		r := &policy.Request{Review: policy.Review{Operation: base.Operation, GVK: base.GVK}}
 		c.change(r)
 		if got := reportable(r); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -182,9 +182,9 @@ func BenchmarkPutNothing(b *testing.B) {
 }
 
 func podRequest(uid string, o policy.Operation) *policy.Request {
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		UID: "request", Operation: o, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
 		GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: "ns", Name: "p",
 		Object: value.Of(map[string]any{"metadata": map[string]any{"name": "p", "namespace": "ns", "uid": uid}}),
-	}
+	}}
 }

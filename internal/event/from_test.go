@@ -29,12 +29,12 @@ func TestFrom(t *testing.T) {
 	a, b, nameless := rule("a", policy.StageValidate), rule("b", policy.StageValidate), rule("", policy.StageValidate)
 	change := rule("m", policy.StageMutate)
 	vault := &world.Attestor{Key: &world.KeyAttestor{KMS: "hashivault://k"}}
-	pod := &policy.Request{
+	pod := &policy.Request{Review: policy.Review{
 		GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "team", Name: "web",
 		Object: value.Of(map[string]any{"metadata": map[string]any{"name": "web", "uid": "u3"}}),
-	}
-	namespace := &policy.Request{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Namespace: "x", Name: "x", Object: value.Of(map[string]any{})}
-	generated := &policy.Request{GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, Namespace: "team", Object: value.Of(map[string]any{})}
+	}}
+	namespace := &policy.Request{Review: policy.Review{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Namespace: "x", Name: "x", Object: value.Of(map[string]any{})}}
+	generated := &policy.Request{Review: policy.Review{GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, Namespace: "team", Object: value.Of(map[string]any{})}}
 	for _, c := range []struct {
 		name    string
 		req     *policy.Request

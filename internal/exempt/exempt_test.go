@@ -91,7 +91,7 @@ func TestEvaluate(t *testing.T) {
 			for name := range strings.FieldsSeq(c.exceptions) {
 				rule.Exceptions = append(rule.Exceptions, one(name))
 			}
-			request := &policy.Request{Origin: policy.FromAdmission}
+			request := &policy.Request{Review: policy.Review{Origin: policy.FromAdmission}}
 			if c.exceptions == "live" {
 				request.Origin = policy.FromScan
 			}

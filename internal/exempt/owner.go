@@ -15,9 +15,9 @@ func RequestOf(r *policy.Request, owner map[string]any) *policy.Request {
 	metadata, _ := owner["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation, GVK: gvk, RequestGVK: gvk, GVR: gvk.GroupVersion().WithResource(kinds.Plural(kind)),
 		Namespace: r.Namespace, Name: name, Object: value.Of(owner), User: r.User, DryRun: r.DryRun, Conf: r.Conf,
 		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace, Tape: r.Tape,
-	}
+	}}
 }

@@ -59,7 +59,7 @@ func callOn(object map[string]any, n *notary) *policy.Call {
 				return map[string]any{"resolvedImage": r.Reference + "@" + digest}, nil
 			}}},
 		},
-		Request: &policy.Request{Operation: policy.Create, Object: value.Of(object)},
+		Request: &policy.Request{Review: policy.Review{Operation: policy.Create, Object: value.Of(object)}},
 		Program: &policy.Program{Name: "p"}, Rule: &policy.Rule{Name: "r", Stage: policy.StageVerifyImages | policy.StageValidate},
 		Stages: policy.StageVerifyImages,
 	}

@@ -20,10 +20,10 @@ func Existing(k discovery.Resource, object map[string]any) Record {
 	if k.Group == "" && k.Resource == "namespaces" {
 		namespace = name // as in the review of a Namespace
 	}
-	return Record{At: at, Object: &policy.Request{
+	return Record{At: at, Object: &policy.Request{Review: policy.Review{
 		Origin: policy.FromAdmission, Operation: policy.Create, GVK: k.GVK(), RequestGVK: k.GVK(), GVR: k.GVR(),
 		Namespace: namespace, Name: name, Object: value.Of(object),
-	}}
+	}}}
 }
 
 // Deferred reports whether some rule has work to do after the answer.

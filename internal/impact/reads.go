@@ -61,8 +61,8 @@ func (r *Replica) onlyValidates() bool {
 
 // reads returns the fields that all rules for a request read from its object, whichever webhook they belong to.
 func (r *Replica) reads(req *policy.Request) *value.Fields {
-	return r.snapshot.Reads(&policy.Request{
+	return r.snapshot.Reads(&policy.Request{Review: policy.Review{
 		Origin: policy.FromCLI, // includes policies that have separate webhooks
 		GVK:    req.GVK, RequestGVK: req.RequestGVK, GVR: req.GVR, Subresource: req.Subresource, Asked: req.Asked, Operation: req.Operation, Namespace: req.Namespace, Name: req.Name,
-	}, catalog.Route{Stages: allStages})
+	}}, catalog.Route{Stages: allStages})
 }

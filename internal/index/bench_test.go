@@ -18,7 +18,7 @@ func compiledProgram(name string, d kyvernov1.ResourceDescription, exclude ...ky
 		panic(diags.Error())
 	}
 	return &policy.Program{Name: name, Settings: policy.Settings{Admission: true}, Rules: []*policy.Rule{
-		{Name: "r", Stage: policy.StageValidate, Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()},
+		{Name: "r", Stage: policy.StageValidate, Matching: policy.Matching{Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()}},
 	}}
 }
 

@@ -103,20 +103,20 @@ func (g gen) program(i int) *policy.Program {
 			ex = &b
 		}
 		m, _ := match.Compile(g.block(), ex, p.Namespace, "spec.rules[0]")
-		p.Rules = append(p.Rules, &policy.Rule{Name: fmt.Sprint("r", n), Index: n, Stage: pick(g, genStages...), Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()})
+		p.Rules = append(p.Rules, &policy.Rule{Name: fmt.Sprint("r", n), Index: n, Stage: pick(g, genStages...), Matching: policy.Matching{Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()}})
 	}
 	return p
 }
 
 func (g gen) request() *policy.Request {
-	r := &policy.Request{
+	r := &policy.Request{Review: policy.Review{
 		Origin:    pick(g, policy.FromAdmission, policy.FromScan, policy.FromCLI),
 		Operation: pick(g, policy.Create, policy.Update, policy.Delete, policy.Connect, ""),
 		GVK: pick(g, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
 			schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, schema.GroupVersionKind{Version: "v1", Kind: "Node"},
 			schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, schema.GroupVersionKind{Group: "x.io", Version: "v2", Kind: "Dingo"}),
 		Subresource: pick(g, "", "", "", "exec", "scale", "ephemeralcontainers"),
-	}
+	}}
 	if g.IntN(2) == 0 {
 		r.User = &policy.User{Username: "u"}
 	}
@@ -375,16 +375,16 @@ func literalProgram(name, kind string, names []string) *policy.Program {
 	}
 	t.Names = names
 	return &policy.Program{Name: name, Settings: policy.Settings{Admission: true, Background: true}, Rules: []*policy.Rule{
-		{Name: "r", Stage: policy.StageValidate, Targets: []policy.Target{t}},
+		{Name: "r", Stage: policy.StageValidate, Matching: policy.Matching{Targets: []policy.Target{t}}},
 	}}
 }
 
 func podRequest(name, namespace string, labels map[string]any) *policy.Request {
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Name: name, Namespace: namespace,
 		User:   &policy.User{Username: "system:serviceaccount:kube-system:replicaset-controller", Groups: []string{"system:authenticated"}},
 		Object: value.Of(map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace, "labels": labels}}),
-	}
+	}}
 }
 
 func serviceRequest() *policy.Request {

@@ -9,7 +9,7 @@ import (
 
 func resourceProgram(name string, targets ...policy.Target) *policy.Program {
 	return &policy.Program{Name: name, Settings: policy.Settings{Admission: true, Background: true}, Rules: []*policy.Rule{
-		{Name: "r", Stage: policy.StageValidate, Targets: targets},
+		{Name: "r", Stage: policy.StageValidate, Matching: policy.Matching{Targets: targets}},
 	}}
 }
 

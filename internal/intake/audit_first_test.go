@@ -49,7 +49,7 @@ func TestAuditFirst(t *testing.T) {
 		if got.AuditsFirst != audits || len(got.Rules) != 3 || (got.Settings.FailurePolicy == policy.Ignore) != audits {
 			t.Errorf("audits first: %v, %d rules, %s", got.AuditsFirst, len(got.Rules), got.Settings.FailurePolicy)
 		}
-		req := &policy.Request{Operation: policy.Create, Object: object, User: &policy.User{}, Name: "x", Namespace: "a"}
+		req := &policy.Request{Review: policy.Review{Operation: policy.Create, Object: object, User: &policy.User{}, Name: "x", Namespace: "a"}}
 		req.GVK.Version, req.GVK.Kind = "v1", "ConfigMap"
 		for _, r := range got.Rules {
 			matches, err := r.Match(t.Context(), req)

@@ -37,7 +37,7 @@ func TestPackedExceptions(t *testing.T) {
 	e := p.Rules[0].Exceptions[0]
 	for name, want := range map[string]bool{"web": true, "other": false} {
 		pod := map[string]any{"metadata": map[string]any{"name": name}}
-		req := &policy.Request{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "shop", Name: name, Object: value.Of(pod)}
+		req := &policy.Request{Review: policy.Review{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "shop", Name: name, Object: value.Of(pod)}}
 		if got, err := e.Match(t.Context(), req); err != nil || got != want {
 			t.Errorf("it selects %s: %v, %v", name, got, err)
 		}

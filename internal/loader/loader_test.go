@@ -45,10 +45,10 @@ func compileYAML(t *testing.T, policyNamespace, text string) (*loader.Chain, str
 }
 
 func newScope(env *evalenv.Env) *scope.Scope {
-	req := &policy.Request{Operation: policy.Create, Namespace: "d", Object: value.Of(map[string]any{
+	req := &policy.Request{Review: policy.Review{Operation: policy.Create, Namespace: "d", Object: value.Of(map[string]any{
 		"metadata": map[string]any{"name": "web", "labels": map[string]any{"a": "b"}},
 		"spec":     map[string]any{"num": 3.0, "text": "str", "null": nil},
-	})}
+	})}}
 	return scope.New(&policy.Call{Env: env, Request: req, Program: &policy.Program{}, Rule: &policy.Rule{}})
 }
 

@@ -20,7 +20,7 @@ func of(t *testing.T, out *outside, data map[string]any, entries string) *scope.
 		t.Fatal(diags)
 	}
 	env := &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes), World: out.world()}
-	req := &policy.Request{Operation: policy.Create, Namespace: "d", Object: value.Of(map[string]any{"data": data})}
+	req := &policy.Request{Review: policy.Review{Operation: policy.Create, Namespace: "d", Object: value.Of(map[string]any{"data": data})}}
 	return chain.Apply(scope.New(&policy.Call{Env: env, Request: req, Program: &policy.Program{Name: "p"}, Rule: &policy.Rule{}}))
 }
 

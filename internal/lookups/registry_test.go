@@ -37,7 +37,7 @@ func TestRegistryFlags(t *testing.T) {
 // T22: the status names the namespaced policies that read registries, if the installation has a login that they may not use.
 func TestT22WithheldLogin(t *testing.T) {
 	rules := func(registries bool) []*policy.Rule {
-		return []*policy.Rule{{}, {Needs: policy.Needs{Registries: registries}}}
+		return []*policy.Rule{{}, {Reads: policy.Reads{Needs: policy.Needs{Registries: registries}}}}
 	}
 	for _, c := range []struct {
 		args    []string

@@ -12,11 +12,11 @@ import (
 )
 
 func podRequest(name, namespace string, labels map[string]any) *policy.Request {
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Name: name, Namespace: namespace,
 		User:   &policy.User{Username: "system:serviceaccount:kube-system:replicaset-controller", Groups: []string{"system:authenticated"}},
 		Object: value.Of(map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace, "labels": labels}}),
-	}
+	}}
 }
 
 // BenchmarkMatch measures the matcher of one rule.

@@ -39,7 +39,7 @@ type requestCase struct {
 }
 
 func (c *requestCase) request() *policy.Request {
-	r := &policy.Request{Operation: policy.Operation(c.Operation), Subresource: c.Subresource, User: c.User}
+	r := &policy.Request{Review: policy.Review{Operation: policy.Operation(c.Operation), Subresource: c.Subresource, User: c.User}}
 	object := c.Object
 	if c.Object != nil {
 		r.Object = value.Of(c.Object)
@@ -124,7 +124,7 @@ func TestMatch(t *testing.T) {
 				t.Errorf("diagnostics: %v", diags)
 			}
 			p := &policy.Program{Name: "p", Namespace: rule.PolicyNamespace, Settings: policy.Settings{Admission: true}}
-			p.Rules = []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()}}
+			p.Rules = []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Matching: policy.Matching{Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()}}}
 			x := index.New([]*policy.Program{p})
 			for _, c := range cases {
 				r := c.request()

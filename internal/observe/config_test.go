@@ -119,7 +119,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	m := NewMetrics(Options{})
 	m.Configure(c)
-	in, out := &policy.Request{Namespace: "a"}, &policy.Request{Namespace: "c"}
+	in, out := &policy.Request{Review: policy.Review{Namespace: "a"}}, &policy.Request{Review: policy.Review{Namespace: "c"}}
 	m.Reviewed(in, "ValidatingWebhookConfiguration", true, 0)
 	m.Reviewed(out, "ValidatingWebhookConfiguration", true, 0)
 	p, r := program("x")

@@ -14,12 +14,12 @@ import (
 
 // program returns a policy with one enforcing rule.
 func program(name string) (*policy.Program, *policy.Rule) {
-	r := &policy.Rule{Name: "check-team", Stage: policy.StageValidate, Action: policy.ActionPlan{Default: policy.Deny}}
+	r := &policy.Rule{Name: "check-team", Stage: policy.StageValidate, Effect: policy.Effect{Action: policy.ActionPlan{Default: policy.Deny}}}
 	return &policy.Program{Kind: "ClusterPolicy", Name: name, Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{r}}, r
 }
 
 func outcome(p *policy.Program, r *policy.Rule, namespace string, status policy.Status) *policy.Outcome {
-	req := &policy.Request{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: namespace}
+	req := &policy.Request{Review: policy.Review{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: namespace}}
 	return &policy.Outcome{Request: req, Results: []policy.Result{{Program: p, Rule: r, Yield: policy.Yield{Status: status}, Elapsed: 2 * time.Millisecond}}}
 }
 
@@ -102,7 +102,7 @@ func TestResults(t *testing.T) {
 // A policy of which one rule denies requests somewhere is counted as enforcing.
 func TestModeOfAPolicy(t *testing.T) {
 	rule := func(plan policy.ActionPlan) *policy.Rule {
-		return &policy.Rule{Stage: policy.StageValidate, Action: plan}
+		return &policy.Rule{Stage: policy.StageValidate, Effect: policy.Effect{Action: plan}}
 	}
 	audits := rule(policy.ActionPlan{Default: policy.Audit})
 	overridden := rule(policy.ActionPlan{Default: policy.Audit, Overrides: []policy.ActionOverride{{Action: policy.Deny, Namespaces: []string{"prod-*"}}}})

@@ -220,7 +220,7 @@ func TestTrace(t *testing.T) {
 		}
 		return policy.Yield{Status: policy.StatusError, Message: "no team: hunter2"}
 	}
-	other := &policy.Rule{Name: "other", Stage: policy.StageValidate, Match: func(context.Context, *policy.Request) (bool, error) { return false, nil }}
+	other := &policy.Rule{Name: "other", Stage: policy.StageValidate, Matching: policy.Matching{Match: func(context.Context, *policy.Request) (bool, error) { return false, nil }}}
 	p.Rules = append(p.Rules, other)
 	reads := world.RootFunc(func(world.Reach) world.World {
 		return world.World{Objects: func(ctx context.Context, _ world.ObjectRequest) (map[string]any, error) {

@@ -12,7 +12,7 @@ func (w Work) Evaluated(out *policy.Outcome) {
 		return
 	}
 	r := out.Request
-	counted := &policy.Request{Origin: policy.FromScan, Operation: r.Operation, GVK: r.GVK, Namespace: r.Namespace, DryRun: r.DryRun}
+	counted := &policy.Request{Review: policy.Review{Origin: policy.FromScan, Operation: r.Operation, GVK: r.GVK, Namespace: r.Namespace, DryRun: r.DryRun}}
 	if r.Origin == policy.FromScan {
 		counted.Operation = "" // a policy caused the work, not a request
 	}

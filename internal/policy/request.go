@@ -49,9 +49,9 @@ const (
 	FromCLI
 )
 
-// Request is one object or event to evaluate: an admission review, a scanned object, or an object from the command line. It is immutable
-// during evaluation and may be shared by goroutines.
-type Request struct {
+// Review is what is evaluated: one object or event of an admission review, a scan or the command line. It is an immutable value: a request about
+// something else has a copy of it.
+type Review struct {
 	Origin    RequestOrigin
 	UID       string
 	Operation Operation
@@ -71,7 +71,7 @@ type Request struct {
 	User    *User
 	DryRun  bool
 	Options any
-	// Held: the conditions of the rule held at admission, for work whose request lacks content that they read (Rule.OldContent).
+	// Held: the conditions of the rule held at admission, for work whose request lacks content that they read (WorkPlan.OldContent).
 	Held bool
 	// Conf holds the cluster settings that rules use.
 	Conf Conf
@@ -88,6 +88,11 @@ type Request struct {
 	Trace *trace.Log
 	// Tape records the lookups of the request, or holds the recorded answers of an earlier evaluation. nil does neither.
 	Tape *taped.Tape
+}
+
+// Request is a Review in evaluation, with what was looked up and computed for it, each at most once. Goroutines may share it.
+type Request struct {
+	Review
 
 	unforeseen atomic.Bool
 	tags       atomic.Pointer[Tags]
@@ -176,25 +181,19 @@ func (r *Request) Subject() (map[string]any, error) {
 // a violation existed before the update. It has no subresource, since an object is created as a whole: a rule on Pod/ephemeralcontainers
 // does not match it, so a denial by that rule stays in force.
 func (r *Request) CreationOfOld() *Request {
-	return &Request{
-		Origin: r.Origin, UID: r.UID, Operation: Create,
-		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Asked: r.Asked,
-		Namespace: r.Namespace, Name: r.Name,
-		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
-		ResolveRoles:     func(context.Context) (Roles, error) { return Roles{}, nil },
-		ResolveNamespace: r.NamespaceLabels, Tape: r.Tape,
-	}
+	old := r.Review
+	old.Operation, old.Subresource, old.User = Create, "", &User{}
+	old.Object, old.OldObject = r.OldObject, nil
+	old.ResolveRoles = func(context.Context) (Roles, error) { return Roles{}, nil }
+	old.ResolveNamespace = r.NamespaceLabels
+	old.Held, old.Trace = false, nil // both are about the request itself
+	return &Request{Review: old}
 }
 
 // WithObject returns a copy of the request with another object, the result of a mutation. It keeps resolved roles and labels.
 func (r *Request) WithObject(object *value.Doc) *Request {
-	out := &Request{
-		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
-		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource, Asked: r.Asked,
-		Namespace: r.Namespace, Name: r.Name, Payload: r.Payload,
-		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
-		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace, Tape: r.Tape, Held: r.Held,
-	}
+	out := &Request{Review: r.Review}
+	out.Object, out.ResolveRoles, out.ResolveNamespace = object, r.Roles, r.NamespaceLabels
 	out.tags.Store(r.Tags())
 	return out
 }

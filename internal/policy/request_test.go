@@ -11,7 +11,7 @@ func TestServiceAccount(t *testing.T) {
 	for user, want := range map[string][2]string{
 		"system:serviceaccount:ns:sa": {"ns", "sa"}, "system:serviceaccount:ns": {"", ""}, "alice": {"", ""},
 	} {
-		ns, name := (&Request{User: &User{Username: user}}).ServiceAccount()
+		ns, name := (&Request{Review: Review{User: &User{Username: user}}}).ServiceAccount()
 		if ns != want[0] || name != want[1] {
 			t.Errorf("%s: %q %q", user, ns, name)
 		}
@@ -23,7 +23,7 @@ func TestActionFor(t *testing.T) {
 		{Action: Deny, Namespaces: []string{"prod-*"}, Selector: func(l map[string]string) bool { return l["x"] == "y" }},
 		{Action: Deny, Namespaces: []string{"always"}},
 	}}
-	r := &Rule{Action: plan}
+	r := &Rule{Effect: Effect{Action: plan}}
 	labels := func(l map[string]string, err error) func() (map[string]string, error) {
 		return func() (map[string]string, error) { return l, err }
 	}
@@ -48,7 +48,7 @@ func TestActionFor(t *testing.T) {
 
 // Missing information is an error for the rule that needs it. It never counts as "none".
 func TestUnknownIsAnError(t *testing.T) {
-	r := &Request{Namespace: "ns", User: &User{Username: "alice"}}
+	r := &Request{Review: Review{Namespace: "ns", User: &User{Username: "alice"}}}
 	if _, err := r.NamespaceLabels(t.Context()); !errors.Is(err, world.ErrUnavailable) {
 		t.Errorf("labels of a namespace that cannot be looked up: %v", err)
 	}

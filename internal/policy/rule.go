@@ -78,13 +78,46 @@ type Rule struct {
 	Index  int    // position in Program.Rules
 	Path   string // field path of the authored rule, such as spec.rules[2]
 	Origin Origin
-	Action ActionPlan
-	// OnError determines the effect of an error of the rule on the request.
-	OnError ErrorMeaning
-	// VerifiesImages: the rule asks registries and logs about images. An error does not deny a request if the rule's action does not, whatever
-	// failurePolicy is; it becomes a warning. A rule that does not deny gets half of the time that is left, so that those after it are evaluated.
-	VerifiesImages bool
-	Needs          Needs
+
+	Matching // the requests that the rule is for
+	Reads    // what it reads of a request and of the cluster
+	Effect   // what a result means
+	WorkPlan // the work that it causes; empty for a rule without
+
+	// Exceptions are the exceptions that name the rule. The catalog adds them after Compile.
+	Exceptions []*Exception
+	// Latest is the level of the Pod Security Standards whose latest version, that of the API server, the rule checks; empty for none.
+	Latest string
+	// Offline describes the rule's behaviour on the command line.
+	Offline Offline
+	// Eval evaluates a request that Match has selected.
+	Eval func(c *Call) Yield
+}
+
+// Matching says which requests a rule is for: exactly, by Match, and as a superset that can be compared and indexed without a request.
+type Matching struct {
+	// Targets cover every request that Match can accept. The index, the webhook rules and the scans use them.
+	Targets []Target
+	// Excludes are the excluded Targets, as far as a Target can express them. Match rejects every request that one of them matches.
+	Excludes []Target
+	// Labels is a label selector that matches every object that Match can accept in a request without an old object; empty for all. Scans
+	// list objects with it.
+	Labels string
+	// Payload is the type of documents that the rule evaluates (Review.Payload); NoPayload for Kubernetes objects only.
+	Payload Payload
+	// Header holds the literal conditions of match and exclude; nil if unknown.
+	Header *Header
+	// MatchSteps is the maximum number of steps of Match, in addition to those that it counts on the meter of its context (budget.Of); 0
+	// if both are negligible.
+	MatchSteps int
+	// Match reports whether the rule's match and exclude blocks select the request. An error means that the answer is unknown because a
+	// lookup failed; it does not mean false.
+	Match func(ctx context.Context, r *Request) (bool, error)
+}
+
+// Reads says what the expressions of a rule read.
+type Reads struct {
+	Needs Needs
 	// OwnNeeds are the Needs without those of the rule's exceptions; nil for a rule without exceptions.
 	OwnNeeds *Needs
 	// Services: a CEL expression calls an HTTP service. Globals: a CEL expression reads a global context entry.
@@ -94,19 +127,36 @@ type Rule struct {
 	Object *value.Fields
 	// Content holds the fields of the request's object that Eval reads, without those that decoders always keep; nil for any field.
 	Content *value.Fields
-	// Targets cover every request that Match can accept. The index, the webhook rules and the scans use them.
-	Targets []Target
-	// Excludes are the excluded Targets, as far as a Target can express them. Match rejects every request that one of them matches.
-	Excludes []Target
-	// Labels is a label selector that matches every object that Match can accept in a request without an old object; empty for all. Scans
-	// list objects with it.
-	Labels string
-	// Payload is the type of documents that the rule evaluates (Request.Payload); NoPayload for Kubernetes objects only.
-	Payload Payload
-	// Header holds the literal conditions of match and exclude; nil if unknown.
-	Header *Header
-	// Latest is the level of the Pod Security Standards whose latest version, that of the API server, the rule checks; empty for none.
-	Latest string
+}
+
+// Effect says what the results of a rule mean for the request and for reports.
+type Effect struct {
+	Action ActionPlan
+	// OnError determines the effect of an error of the rule on the request.
+	OnError ErrorMeaning
+	// VerifiesImages: the rule asks registries and logs about images. An error does not deny a request if the rule's action does not, whatever
+	// failurePolicy is; it becomes a warning. A rule that does not deny gets half of the time that is left, so that those after it are evaluated.
+	VerifiesImages bool
+	// AllowExisting: a violation that the old object already has does not block an update (validate rules, not foreach).
+	AllowExisting bool
+	// SkipOnDelete: the rule has no result for a DELETE request.
+	SkipOnDelete bool
+	// NoScan: scans do not evaluate the rule although it validates, because its result is known from the admission of the object, or from the
+	// work on its targets.
+	NoScan bool
+	// Shared: the results of such rules depend on each other (Yield.Settle), so they are evaluated together: if one of them is evaluated
+	// before the request is answered, all are, and if a scan evaluates one again, it evaluates all again.
+	Shared bool
+	// Annotates: results may have Annotations, which must be known before the request is answered.
+	Annotates bool
+	// ReportProperties are copied to the results. Result.Properties holds them with resolved variables.
+	ReportProperties map[string]string
+}
+
+// WorkPlan says what a rule does later, in the background controller, and with which rights.
+type WorkPlan struct {
+	// Generation defines how a generate rule handles its objects; nil for other rules.
+	Generation *Generation
 	// Outputs are the kinds of objects that a generate rule creates, if the policy names them.
 	Outputs []Output
 	// Grants are the rights on other objects that the rule's work needs.
@@ -114,8 +164,6 @@ type Rule struct {
 	// Foreseen are further rights that the work needs, as far as the text of the policy names the objects. The status of the policy
 	// reports missing ones, but the review does not reject the policy because of them.
 	Foreseen []Grant
-	// Generation defines how a generate rule handles its objects; nil for other rules.
-	Generation *Generation
 	// OldContent says which parts of a rule with deferred work read the content of an object that is not there any more.
 	OldContent OldContent
 	// OnBackground: requests of the background controller also cause work of the rule (skipBackgroundRequests: false).
@@ -126,33 +174,6 @@ type Rule struct {
 	WithoutTrigger bool
 	// ReportsTargets: for work on existing objects, the reports contain a result for each target in addition to that of the trigger.
 	ReportsTargets bool
-	// AllowExisting: a violation that the old object already has does not block an update (validate rules, not foreach).
-	AllowExisting bool
-	// ReportProperties are copied to the results. Result.Properties holds them with resolved variables.
-	ReportProperties map[string]string
-	// Exceptions are the exceptions that name the rule. The catalog adds them after Compile.
-	Exceptions []*Exception
-	// NoScan: scans do not evaluate the rule although it validates, because its result is known from the admission of the object, or from the
-	// work on its targets.
-	NoScan bool
-	// Shared: the results of such rules depend on each other (Yield.Settle), so they are evaluated together: if one of them is evaluated
-	// before the request is answered, all are, and if a scan evaluates one again, it evaluates all again.
-	Shared bool
-	// SkipOnDelete: the rule has no result for a DELETE request.
-	SkipOnDelete bool
-	// Offline describes the rule's behaviour on the command line.
-	Offline Offline
-	// Annotates: results may have Annotations, which must be known before the request is answered.
-	Annotates bool
-
-	// MatchSteps is the maximum number of steps of Match, in addition to those that it counts on the meter of its context (budget.Of); 0
-	// if both are negligible.
-	MatchSteps int
-	// Match reports whether the rule's match and exclude blocks select the request. An error means that the answer is unknown because a
-	// lookup failed; it does not mean false.
-	Match func(ctx context.Context, r *Request) (bool, error)
-	// Eval evaluates a request that Match has selected.
-	Eval func(c *Call) Yield
 }
 
 // Output is a kind of objects that a generate rule creates.
@@ -265,9 +286,9 @@ func (r *Rule) IsFor(p Payload) bool {
 // AsksAboutPods reports whether a target of the rule covers requests for Pods with the operation, or for a subresource of Pods.
 func (r *Rule) AsksAboutPods(operation Operation, sub string) bool {
 	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-	request := &Request{
+	request := &Request{Review: Review{
 		Operation: operation, GVK: pod, RequestGVK: pod, GVR: pod.GroupVersion().WithResource("pods"), Subresource: sub, Namespace: "default",
-	}
+	}}
 	return slices.ContainsFunc(r.Targets, func(t Target) bool {
 		s := t.Compile()
 		return s.Covers(request)

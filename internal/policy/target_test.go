@@ -13,7 +13,7 @@ import (
 // targetRequest returns a request for group/version/resource[/sub] with the given kind, in a namespace if that is not empty.
 func targetRequest(resource, kind, namespace string, more ...func(*Request)) *Request {
 	parts := strings.SplitN(resource, "/", 4)
-	r := &Request{Operation: Create, Namespace: namespace, Name: "x"}
+	r := &Request{Review: Review{Operation: Create, Namespace: namespace, Name: "x"}}
 	r.GVR = schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
 	r.GVK = schema.GroupVersionKind{Group: parts[0], Version: parts[1], Kind: kind}
 	if len(parts) > 3 {

@@ -60,10 +60,10 @@ func TestApprove(t *testing.T) {
 			Options: Options{Exceptions: Exceptions{Enabled: true, Namespace: "*", Approval: !c.off, Approved: func(_ map[string]any, user string) { by = user }}},
 			Root:    world.RootFunc(func(world.Reach) world.World { return world.World{Access: access} }), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		}
-		req := &policy.Request{
+		req := &policy.Request{Review: policy.Review{
 			Operation: policy.Create, Object: value.Of(golden.Decode[map[string]any](t, []byte(c.object))), User: &policy.User{Username: c.user}, DryRun: c.dry,
 			GVR: schema.GroupVersionResource{Group: "kyverno.io", Version: "v2", Resource: "policyexceptions"}, Namespace: "shop", Name: "e",
-		}
+		}}
 		if c.old != "" {
 			req.Operation, req.OldObject = policy.Update, value.Of(golden.Decode[map[string]any](t, []byte(c.old)))
 		}
@@ -93,10 +93,10 @@ func TestApprovalsAreNotPutBack(t *testing.T) {
 		{what: "no approval is required", user: tenant, from: none, to: approved, off: true},
 	} {
 		v := &Reviewer{Options: Options{Exceptions: Exceptions{Enabled: true, Namespace: "*", Approval: !c.off, Controllers: "ephor"}}, Now: time.Now}
-		answer := v.Exception(t.Context(), &policy.Request{
+		answer := v.Exception(t.Context(), &policy.Request{Review: policy.Review{
 			Operation: policy.Update, Subresource: "status", User: &policy.User{Username: c.user}, Namespace: "shop", Name: "e",
 			Object: value.Of(golden.Decode[map[string]any](t, []byte(c.to))), OldObject: value.Of(golden.Decode[map[string]any](t, []byte(c.from))),
-		})
+		}})
 		if answer.Allowed == c.refused || c.refused && answer.Message != textApprovalWritten {
 			t.Errorf("%s: %+v", c.what, answer)
 		}

@@ -40,7 +40,7 @@ func TestRequirements(t *testing.T) {
 	} {
 		v := &Reviewer{Options: Options{Settings: func() *settings.Settings { return s }}, Now: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }}
 		object := golden.Decode[map[string]any](t, []byte(c.object))
-		req := &policy.Request{Operation: policy.Create, Object: value.Of(object), User: c.user}
+		req := &policy.Request{Review: policy.Review{Operation: policy.Create, Object: value.Of(object), User: c.user}}
 		if c.old != "" {
 			req.Operation, req.OldObject = policy.Update, value.Of(golden.Decode[map[string]any](t, []byte(c.old)))
 		}

@@ -28,7 +28,7 @@ func TestServer(t *testing.T) {
 		{36, false, "exist since Kubernetes 1.37; the API server has 1.36"}, {37, true, ""}, {0, true, ""},
 	} {
 		v := &Reviewer{Options: Options{Server: func() kubeversion.Minor { return c.server }}}
-		got := v.Policy(t.Context(), &policy.Request{Operation: policy.Create, Object: value.Of(includes)})
+		got := v.Policy(t.Context(), &policy.Request{Review: policy.Review{Operation: policy.Create, Object: value.Of(includes)}})
 		if got.Allowed != c.allowed || !strings.Contains(got.Message, c.text) {
 			t.Errorf("%d: %+v", c.server, got)
 		}

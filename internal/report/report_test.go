@@ -14,10 +14,10 @@ import (
 )
 
 func pod(namespace, name string) *policy.Request {
-	return &policy.Request{
+	return &policy.Request{Review: policy.Review{
 		Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: namespace, Name: name,
 		Object: value.Of(map[string]any{"metadata": map[string]any{"name": name}}),
-	}
+	}}
 }
 
 func program(namespace, name string, s policy.Settings) *policy.Program {

@@ -15,8 +15,8 @@ import (
 // program returns a policy with a rule that audits but enforces in lab, one that verifies images, and one that changes objects.
 func program() *policy.Program {
 	return &policy.Program{Name: "require-team", Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{
-		{Name: "team", Kind: "validate", Stage: policy.StageValidate, Action: policy.ActionPlan{
-			Overrides: []policy.ActionOverride{{Action: policy.Deny, Namespaces: []string{"lab"}}}}},
+		{Name: "team", Kind: "validate", Stage: policy.StageValidate, Effect: policy.Effect{Action: policy.ActionPlan{
+			Overrides: []policy.ActionOverride{{Action: policy.Deny, Namespaces: []string{"lab"}}}}}},
 		{Name: "signed", Kind: "verifyImages", Stage: policy.StageVerifyImages},
 		{Name: "add", Kind: "mutate", Stage: policy.StageMutate},
 	}}

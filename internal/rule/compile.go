@@ -34,8 +34,8 @@ type Input struct {
 func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	c := &compiler{in: in, name: r.Name, quotable: r.Validation}
 	out := &policy.Rule{
-		Name: r.Name, Index: in.Index, Path: in.Path, Origin: in.Origin, Action: in.Action,
-		ReportProperties: r.ReportProperties,
+		Name: r.Name, Index: in.Index, Path: in.Path, Origin: in.Origin,
+		Effect: policy.Effect{Action: in.Action, ReportProperties: r.ReportProperties},
 	}
 	matcher, diags := match.Compile(r.MatchResources, r.ExcludeResources, in.Namespace, in.Path)
 	c.diags.Add(diags...)

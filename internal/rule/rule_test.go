@@ -119,7 +119,7 @@ func anyMap(in map[string]string) map[string]any {
 }
 
 func request(in map[string]any) *policy.Request {
-	req := &policy.Request{Operation: policy.Create}
+	req := &policy.Request{Review: policy.Review{Operation: policy.Create}}
 	if scan, _ := in["scan"].(bool); scan {
 		req.Origin = policy.FromScan
 	}

@@ -61,11 +61,11 @@ func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) (aga
 // evaluate evaluates the policies in evaluated on the object, and reports the results.
 func (l *loop) evaluate(ctx context.Context, s *set, i *item, evaluated report.Evaluated) error {
 	o, gvk := &l.s.o, s.resource.GVK()
-	req := &policy.Request{
+	req := &policy.Request{Review: policy.Review{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: s.resource.GroupVersionResource,
 		Namespace: i.namespace, Name: i.name, Conf: o.Conf(),
 		ResolveNamespace: func(ctx context.Context) (map[string]string, error) { return o.Labels(ctx, i.namespace) },
-	}
+	}}
 	var err error
 	if req.Object, err = i.decode(s.reads(req)); err != nil {
 		return err

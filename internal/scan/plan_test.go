@@ -126,7 +126,7 @@ func TestPlanByResource(t *testing.T) {
 		{"deletions", []policy.Target{at("", "pods", "", policy.Delete)}, ""},
 	} {
 		p := &policy.Program{Name: "p", Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{
-			{Name: "r", Stage: policy.StageValidate, Targets: c.targets},
+			{Name: "r", Stage: policy.StageValidate, Matching: policy.Matching{Targets: c.targets}},
 		}}
 		k, err := plan(catalog.NewStatic([]*policy.Program{p}), served)
 		var got []string
@@ -163,7 +163,7 @@ spec:
     match: {any: [{resources: {kinds: [ConfigMap]}, subjects: [{kind: User, name: me}]}]}
     `+pattern+"\n")
 	s := &set{resource: Resource{served[2].GVR(), served[2].Kind}, snapshot: catalog.NewStatic([]*policy.Program{p})}
-	req := &policy.Request{Origin: policy.FromScan, Operation: policy.Create, GVK: served[2].GVK(), Object: value.Of(map[string]any{})}
+	req := &policy.Request{Review: policy.Review{Origin: policy.FromScan, Operation: policy.Create, GVK: served[2].GVK(), Object: value.Of(map[string]any{})}}
 	for range 2 {
 		got := s.selections(req, nil)
 		if len(got) != 1 || len(got[0].Rules) != 1 || got[0].Rules[0].Name != "scanned" {

@@ -48,7 +48,7 @@ spec:
 			if live := known.Live(of); live != c.scanned { // earlier results about triggers are removed
 				t.Errorf("results about matched resources are live: %v, want %v", live, c.scanned)
 			}
-			trigger := &policy.Request{Origin: policy.FromScan}
+			trigger := &policy.Request{Review: policy.Review{Origin: policy.FromScan}}
 			if matched, _ := program.Rules[0].Match(t.Context(), trigger); c.elsewhere && matched {
 				t.Error("the rule matches a trigger")
 			}

@@ -32,7 +32,7 @@ func TestSince(t *testing.T) {
 		}
 	}
 	shared := func(name string) *policy.Program {
-		return &policy.Program{Name: name, Rules: []*policy.Rule{{Shared: true}}}
+		return &policy.Program{Name: name, Rules: []*policy.Rule{{Effect: policy.Effect{Shared: true}}}}
 	}
 	c, d := shared("c"), shared("d")
 	together := &set{programs: []*policy.Program{c, d, b}}

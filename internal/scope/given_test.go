@@ -11,10 +11,10 @@ import (
 )
 
 func given(g *policy.Given) *Scope {
-	req := &policy.Request{
+	req := &policy.Request{Review: policy.Review{
 		Operation: policy.Create, Object: value.Of(map[string]any{"a": "object"}),
 		Given: func(*policy.Program, *policy.Rule) *policy.Given { return g },
-	}
+	}}
 	return New(&policy.Call{Env: &evalenv.Env{}, Request: req, Program: &policy.Program{}, Rule: &policy.Rule{}})
 }
 

@@ -76,7 +76,7 @@ func requestOf(t *testing.T, r *policy.Request) map[string]any {
 
 // An unused old object is not decoded, and its mistakes affect only its readers.
 func TestRequestFieldsAreReadAlone(t *testing.T) {
-	v, _, _ := scopeOf(&policy.Request{Operation: policy.Update, Object: value.Of(nil), OldObject: value.FromJSON("{")}).Field("request")
+	v, _, _ := scopeOf(&policy.Request{Review: policy.Review{Operation: policy.Update, Object: value.Of(nil), OldObject: value.FromJSON("{")}}).Field("request")
 	root := v.(jmespath.Root)
 	if operation, ok, err := root.Field("operation"); operation != "UPDATE" || !ok || err != nil {
 		t.Error(operation, ok, err)
@@ -88,7 +88,7 @@ func TestRequestFieldsAreReadAlone(t *testing.T) {
 
 // On DELETE every mention of request.object is read as request.oldObject.
 func TestRequestDocumentOnDelete(t *testing.T) {
-	r := &policy.Request{Operation: policy.Delete, OldObject: value.Of(map[string]any{"a": "b"})}
+	r := &policy.Request{Review: policy.Review{Operation: policy.Delete, OldObject: value.Of(map[string]any{"a": "b"})}}
 	if obj, _ := requestOf(t, r)["object"].(map[string]any); obj["a"] != "b" {
 		t.Errorf("request.object = %v", obj)
 	}
@@ -96,7 +96,7 @@ func TestRequestDocumentOnDelete(t *testing.T) {
 
 // In a scan request holds the object, the operation and the namespace, nothing else.
 func TestRequestDocumentInScan(t *testing.T) {
-	doc := requestOf(t, &policy.Request{Origin: policy.FromScan, Operation: policy.Create})
+	doc := requestOf(t, &policy.Request{Review: policy.Review{Origin: policy.FromScan, Operation: policy.Create}})
 	for _, absent := range []string{"userInfo", "name", "uid"} {
 		if _, there := doc[absent]; there {
 			t.Errorf("request.%s exists in a scan", absent)
@@ -106,10 +106,10 @@ func TestRequestDocumentInScan(t *testing.T) {
 
 // requestKind, requestResource and requestSubResource are those of the original request, or of the review if nothing else is known.
 func TestRequestDocumentAsked(t *testing.T) {
-	r := &policy.Request{
+	r := &policy.Request{Review: policy.Review{
 		RequestGVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 		GVR:        schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Subresource: "scale",
-	}
+	}}
 	read := func(r *policy.Request) [4]any {
 		doc := requestOf(t, r)
 		kind, resource := doc["requestKind"].(map[string]any), doc["requestResource"].(map[string]any)
@@ -151,12 +151,12 @@ func TestHold(t *testing.T) {
 func TestHoldWithSetting(t *testing.T) {
 	kib := strings.Repeat("x", 1<<10)
 	for limit, want := range map[int]string{0: "", -1: "", 512: "exceeds limit of 512 bytes", 4 << 20: ""} {
-		err := scopeOf(&policy.Request{Conf: policy.Conf{MaxContextSize: limit}}).With("a", 1).Hold(kib)
+		err := scopeOf(&policy.Request{Review: policy.Review{Conf: policy.Conf{MaxContextSize: limit}}}).With("a", 1).Hold(kib)
 		if (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%d: %v", limit, err)
 		}
 	}
-	if err := scopeOf(&policy.Request{Conf: policy.Conf{MaxContextSize: -1}}).With("a", 1).Hold(strings.Repeat("x", 2*DefaultContextSize)); err != nil {
+	if err := scopeOf(&policy.Request{Review: policy.Review{Conf: policy.Conf{MaxContextSize: -1}}}).With("a", 1).Hold(strings.Repeat("x", 2*DefaultContextSize)); err != nil {
 		t.Errorf("no limit: %v", err)
 	}
 }

@@ -424,7 +424,7 @@ func (g *generator) review() review {
 		text:       text,
 		attributes: &admission.VersionedAttributes{Attributes: attributes, VersionedObject: admission.NewLazyObject(newObject), VersionedOldObject: admission.NewLazyObject(oldObject), VersionedKind: sent},
 		request: func() *policy.Request {
-			return &policy.Request{
+			return &policy.Request{Review: policy.Review{
 				Origin: policy.FromAdmission, Operation: op, GVK: gvk, RequestGVK: sent, GVR: gvr, Subresource: s.sub, Namespace: namespace, Name: name,
 				Object: object, OldObject: old, User: u,
 				ResolveRoles: func(context.Context) (policy.Roles, error) {
@@ -442,7 +442,7 @@ func (g *generator) review() review {
 					}
 					return map[string]string{"env": env}, nil
 				},
-			}
+			}}
 		},
 	}
 }

@@ -36,7 +36,7 @@ func kinds(texts ...string) []policy.Target {
 func program(name string, change func(*policy.Program), targets ...string) *policy.Program {
 	p := &policy.Program{
 		Kind: "ClusterPolicy", Name: name, Settings: policy.Settings{Admission: true},
-		Rules: []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Targets: kinds(targets...)}},
+		Rules: []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Matching: policy.Matching{Targets: kinds(targets...)}}},
 	}
 	if change != nil {
 		change(p)

@@ -62,10 +62,10 @@ spec:
 	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "shop"}, "data": map[string]any{}}
 	records := make([]impact.Record, atOnce+1)
 	for i := range records {
-		records[i] = impact.Record{At: "shop/ConfigMap/a", Object: &policy.Request{
+		records[i] = impact.Record{At: "shop/ConfigMap/a", Object: &policy.Request{Review: policy.Review{
 			Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, RequestGVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 			Namespace: "shop", Name: "a", Object: value.Of(object),
-		}}
+		}}}
 	}
 	got := map[string]int{}
 	err := each(context.Background(), slices.Values(records), replicas, func(e *impact.Evaluated) {

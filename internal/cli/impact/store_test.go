@@ -75,10 +75,10 @@ func filled(t *testing.T, path string, n int, until time.Time) {
 		}
 		name := fmt.Sprint("web-", i)
 		f.Put(decision.Review{
-			Request: &policy.Request{
+			Request: &policy.Request{Review: policy.Review{
 				UID: fmt.Sprint("uid-", i), Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: gvr, Namespace: "shop", Name: name, User: &policy.User{Username: "jane"},
 				Object: value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"shop","labels":` + labels + `},"spec":{}}`),
-			},
+			}},
 			Webhook: "ValidatingWebhookConfiguration", Decision: policy.Decision{Allowed: false}, At: until.Add(time.Duration(i-n) * time.Minute),
 		})
 	}
@@ -215,10 +215,10 @@ func BenchmarkStore(b *testing.B) {
 		}
 		name := fmt.Sprint("web-", i)
 		f.Put(decision.Review{
-			Request: &policy.Request{
+			Request: &policy.Request{Review: policy.Review{
 				UID: fmt.Sprint("uid-", i), Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: gvr, Namespace: "shop", Name: name, User: &policy.User{Username: "jane"},
 				Object: value.FromJSON(strings.ReplaceAll(string(pod), "NAME", name)),
-			},
+			}},
 			Webhook: "ValidatingWebhookConfiguration", At: time.Unix(int64(i), 0),
 		})
 	}

@@ -294,7 +294,7 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 		group, version = "", apiVersion
 	}
 	gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
-	req := &policy.Request{
+	req := &policy.Request{Review: policy.Review{
 		Origin:     policy.FromCLI,
 		Operation:  policy.Create,
 		GVK:        gvk,
@@ -303,7 +303,7 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 		Namespace:  namespace,
 		Name:       name,
 		Object:     value.Of(o),
-	}
+	}}
 	if set == nil {
 		return req
 	}
@@ -394,5 +394,5 @@ func (e *Evaluator) OfRequest(req *policy.Request) *Evaluator {
 
 // documentRequest returns the request with which a document is evaluated.
 func documentRequest(o map[string]any, p policy.Payload) *policy.Request {
-	return &policy.Request{Origin: policy.FromCLI, Operation: policy.Create, Payload: p, Object: value.Of(o)}
+	return &policy.Request{Review: policy.Review{Origin: policy.FromCLI, Operation: policy.Create, Payload: p, Object: value.Of(o)}}
 }

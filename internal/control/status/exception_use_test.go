@@ -88,7 +88,7 @@ func TestExceptionUse(t *testing.T) {
 		replicas[replica].Eval(func(context.Context, engine.Input) policy.Outcome {
 			return policy.Outcome{Results: []policy.Result{result, result}}
 		})(
-			t.Context(), engine.Input{Request: &policy.Request{UID: uid, DryRun: dry}})
+			t.Context(), engine.Input{Request: &policy.Request{Review: policy.Review{UID: uid, DryRun: dry}}})
 	}
 	round := func(what string, wantWrites int, want string) {
 		t.Helper()

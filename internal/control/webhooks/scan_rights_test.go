@@ -26,10 +26,10 @@ func TestScanRights(t *testing.T) {
 	access := NewAnswers(refusing{}, time.Now)
 	access.round()
 	r := &ScanRights{Account: "system:serviceaccount:kyverno:reports", Access: access}
-	p := &policy.Program{Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{{Targets: []policy.Target{
+	p := &policy.Program{Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{{Matching: policy.Matching{Targets: []policy.Target{
 		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "pods", Subresource: "ephemeralcontainers"},
 		{Version: "v1", Resource: "pods", Subresource: "resize", Unlisted: true},
-	}}}}
+	}}}}}
 	for listable, want := range map[bool]string{
 		true:  "get pods, list pods, watch pods",
 		false: "get pods, list pods, watch pods, get pods/ephemeralcontainers, list pods/ephemeralcontainers, watch pods/ephemeralcontainers",

@@ -49,11 +49,11 @@ func reviewsOf(t testing.TB, pods int) func(i int) decision.Review {
 			}
 		}
 		return decision.Review{
-			Request: &policy.Request{
+			Request: &policy.Request{Review: policy.Review{
 				UID: "705ab4f5-6393-11e8-b7cc-42010a800002", Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: gvr, Namespace: "default", Name: name,
 				Object: value.FromJSON(before + name + strings.ReplaceAll(after, "NAME", name)), Options: map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
 				User: &policy.User{Username: "system:serviceaccount:kube-system:replicaset-controller", UID: "a7e1d8c3", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}},
-			},
+			}},
 			Webhook: "ValidatingWebhookConfiguration", Decision: policy.Decision{Allowed: true}, Results: results, At: day.Add(time.Duration(i) * time.Millisecond), Took: 123456,
 			Policies: [16]byte{1, 2, 3},
 		}

@@ -351,11 +351,11 @@ func TestRoomOfRequests(t *testing.T) {
 		text := strings.ReplaceAll(string(pod), "NAME", name)
 		size += len(text)
 		f.Put(decision.Review{
-			Request: &policy.Request{
+			Request: &policy.Request{Review: policy.Review{
 				UID: uuidText(bytesOf(random, 16)), Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: gvr, Namespace: fmt.Sprintf("team-%d", i%50), Name: name,
 				Object: value.FromJSON(text), Options: map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
 				User: &policy.User{Username: "system:serviceaccount:kube-system:replicaset-controller", Groups: []string{"system:authenticated"}},
-			},
+			}},
 			Webhook: "ValidatingWebhookConfiguration", Decision: policy.Decision{Allowed: true}, At: day.Add(time.Duration(i) * time.Second),
 			Results: []policy.Result{{Program: program, Rule: rule, Yield: policy.Yield{Status: policy.StatusPass}}},
 		})

@@ -97,8 +97,9 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	s.Rule.Named = c.Named()
 	r := &policy.Rule{
-		Path: "spec", Match: s.match,
-		Needs: c.Needs(), Object: policy.ObjectReads(c.Object()), Content: policy.ContentReads(c.Object()), Services: c.Calls("http"), Globals: c.Calls("globalContext"),
+		Path:     "spec",
+		Matching: policy.Matching{Match: s.match},
+		Reads:    policy.Reads{Needs: c.Needs(), Object: policy.ObjectReads(c.Object()), Content: policy.ContentReads(c.Object()), Services: c.Calls("http"), Globals: c.Calls("globalContext")},
 	}
 	if s.constraints != nil {
 		r.Needs.Merge(s.constraints.Needs())

@@ -24,7 +24,7 @@ func Request(object map[string]any) *policy.Request {
 	deleted := object["$deleted"] == true
 	delete(object, "$old")
 	delete(object, "$deleted")
-	r := &policy.Request{Operation: policy.Create, Object: value.Of(object)}
+	r := &policy.Request{Review: policy.Review{Operation: policy.Create, Object: value.Of(object)}}
 	name(r, object)
 	if updated {
 		r.Operation, r.OldObject = policy.Update, value.Of(old)
@@ -39,10 +39,10 @@ func Request(object map[string]any) *policy.Request {
 // namespace has no labels.
 func Review(in map[string]any) *policy.Request {
 	text := func(key string) string { s, _ := in[key].(string); return s }
-	r := &policy.Request{
+	r := &policy.Request{Review: policy.Review{
 		Operation: policy.Operation(text("operation")), Subresource: text("subresource"),
 		ResolveNamespace: func(context.Context) (map[string]string, error) { return nil, nil },
-	}
+	}}
 	if r.Operation == "" {
 		r.Operation = policy.Create
 	}

@@ -223,7 +223,7 @@ spec:
   validations: [{expression: "images.containers.size() == 1"}]
 `))
 		p := imagevalidating.Family.Compile(family.Source{Object: object})
-		r := &policy.Request{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+		r := &policy.Request{Review: policy.Review{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}}
 		r.RequestGVK = r.GVK
 		r.Object = value.Of(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": c.image}}}})
 		out := engine.Eval(t.Context(), engine.Input{Selections: []policy.Selection{{Program: p, Rules: p.Rules}}, Request: r, Stages: policy.StageValidate})

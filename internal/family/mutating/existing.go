@@ -282,10 +282,10 @@ type found struct {
 func requestFor(c *policy.Call, operation policy.Operation, object map[string]any) *policy.Request {
 	metadata, _ := object["metadata"].(map[string]any)
 	text := func(field string) string { s, _ := metadata[field].(string); return s }
-	r := &policy.Request{
+	r := &policy.Request{Review: policy.Review{
 		Origin: policy.FromScan, Operation: operation, Namespace: text("namespace"), Name: text("name"), Object: value.Of(object), OldObject: value.Of(object),
 		Conf: c.Request.Conf,
-	}
+	}}
 	r.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
 		if r.Namespace == "" || c.World.Namespaces.Labels == nil {
 			return nil, nil

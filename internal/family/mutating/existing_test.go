@@ -127,7 +127,7 @@ spec:
 			}
 			req := familytest.Request(stores("a", "t", "other", nil))
 			if c.bare {
-				req = &policy.Request{Origin: policy.FromScan, Operation: policy.Update}
+				req = &policy.Request{Review: policy.Review{Origin: policy.FromScan, Operation: policy.Update}}
 			}
 			conf, diags := settings.Parse(map[string]string{"resourceFilters": c.filters})
 			if diags.HasErrors() {

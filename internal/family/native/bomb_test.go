@@ -69,9 +69,9 @@ func TestBombs(t *testing.T) {
 			for i := range list {
 				list[i] = int64(i)
 			}
-			req := &policy.Request{Operation: policy.Create, Object: value.Of(map[string]any{
+			req := &policy.Request{Review: policy.Review{Operation: policy.Create, Object: value.Of(map[string]any{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{}, "list": list,
-			})}
+			})}}
 			meter, account := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes), budget.Account{}
 			var all budget.Request
 			all.Reset()
@@ -105,7 +105,7 @@ func TestBombs(t *testing.T) {
 // The cost of a policy's expressions is charged to its account, so that several bindings and parameters share a budget.
 func TestCostIsCharged(t *testing.T) {
 	p := Compile(Source{Policy: decoded(t, replicas+"  validations: [{expression: variables.count <= 5}]\n")}, Options{})
-	req := &policy.Request{Operation: policy.Create, Object: value.Of(map[string]any{"spec": map[string]any{"replicas": int64(4)}})}
+	req := &policy.Request{Review: policy.Review{Operation: policy.Create, Object: value.Of(map[string]any{"spec": map[string]any{"replicas": int64(4)}})}}
 	meter, account := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes), budget.Account{}
 	var all budget.Request
 	all.Reset()

@@ -124,10 +124,12 @@ func compileMutation(in Source, o Options) (*program, *policy.Program) {
 	p.mutations = c.Mutations(spec.Mutations, "spec.mutations")
 	diags.Add(p.done(c)...)
 	out.Rules = []*policy.Rule{{
-		Name: object.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec", SkipOnDelete: true,
-		Offline: policy.Offline{Whole: true},
-		Needs:   p.needs(),
-		Targets: p.match.Targets(), Excludes: p.match.Excludes(), Match: p.matches, Eval: p.eval,
+		Name: object.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec",
+		Offline:  policy.Offline{Whole: true},
+		Matching: policy.Matching{Targets: p.match.Targets(), Excludes: p.match.Excludes(), Match: p.matches},
+		Reads:    policy.Reads{Needs: p.needs()},
+		Effect:   policy.Effect{SkipOnDelete: true},
+		Eval:     p.eval,
 	}}
 	out.Diags = diags
 	return p, out

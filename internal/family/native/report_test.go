@@ -125,7 +125,7 @@ func check(t *testing.T, p *policy.Program, want []string) {
 	if p.Diags.HasErrors() {
 		t.Fatal(p.Diags)
 	}
-	req := &policy.Request{
+	req := &policy.Request{Review: policy.Review{
 		Origin: policy.FromScan, Operation: policy.Create, Namespace: "n", Name: "d",
 		GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 		GVR: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
@@ -134,7 +134,7 @@ func check(t *testing.T, p *policy.Program, want []string) {
 			"spec": map[string]any{"replicas": int64(4)},
 		}),
 		ResolveNamespace: func(context.Context) (map[string]string, error) { return map[string]string{"env": "prod"}, nil },
-	}
+	}}
 	req.RequestGVK = req.GVK
 	var got []string
 	matched, err := p.Rules[0].Match(t.Context(), req)

@@ -22,10 +22,10 @@ func TestT8ExpressionsAreCharged(t *testing.T) {
 		list[i] = int64(1)
 	}
 	object := map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d"}, "list": list, "spec": map[string]any{"replicas": int64(4)}}
-	request := &policy.Request{
+	request := &policy.Request{Review: policy.Review{
 		Operation: policy.Create, Object: value.Of(object), Name: "d",
 		GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, GVR: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
-	}
+	}}
 	var all budget.Request
 	all.Reset()
 	var over error

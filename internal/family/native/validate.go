@@ -32,10 +32,11 @@ func compileValidation(in Source) (*validation, *policy.Program) {
 	}
 	diags.Add(p.compileChecks(spec)...)
 	out.Rules = []*policy.Rule{{
-		Name: object.Name, Kind: ValidatingRuleKind, Stage: policy.StageValidate, Path: "spec", Needs: p.needs(),
-		Offline: policy.Offline{Whole: true, SkipsUncounted: true},
-		Targets: p.match.Targets(), Excludes: p.match.Excludes(), Match: p.matches,
-		Eval: p.decide,
+		Name: object.Name, Kind: ValidatingRuleKind, Stage: policy.StageValidate, Path: "spec",
+		Offline:  policy.Offline{Whole: true, SkipsUncounted: true},
+		Matching: policy.Matching{Targets: p.match.Targets(), Excludes: p.match.Excludes(), Match: p.matches},
+		Reads:    policy.Reads{Needs: p.needs()},
+		Eval:     p.decide,
 	}}
 	out.Diags = diags
 	return p, out

@@ -163,7 +163,7 @@ var program = func() *policy.Program {
 	for _, name := range []string{"a", "b"} {
 		p.Rules = append(p.Rules, &policy.Rule{Name: name, Stage: policy.StageGenerate})
 	}
-	p.Rules = append(p.Rules, &policy.Rule{Name: "m", Stage: policy.StageMutateExisting, Needs: policy.Needs{Roles: true}})
+	p.Rules = append(p.Rules, &policy.Rule{Name: "m", Stage: policy.StageMutateExisting, Reads: policy.Reads{Needs: policy.Needs{Roles: true}}})
 	return p
 }()
 
@@ -179,7 +179,7 @@ func request(op policy.Operation, uid string) *policy.Request {
 	object := func(label string) *value.Doc {
 		return value.FromJSON(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"` + uid + `","labels":{"n":"` + label + `"},"managedFields":[{"manager":"x"}]}}`)
 	}
-	r := &policy.Request{
+	r := &policy.Request{Review: policy.Review{
 		UID: "review-" + string(op), Operation: op, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
 		RequestGVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
 		Name: "shop", User: &policy.User{Username: "jane", Groups: []string{"dev"}, Extra: map[string][]string{"k": {"v"}}},
@@ -187,7 +187,7 @@ func request(op policy.Operation, uid string) *policy.Request {
 		ResolveRoles: func(context.Context) (policy.Roles, error) {
 			return policy.Roles{Roles: []string{"ns:r"}, ClusterRoles: []string{"admin"}}, nil
 		},
-	}
+	}}
 	if op != policy.Delete {
 		r.Object = object("new")
 	}
@@ -254,7 +254,7 @@ func TestSecret(t *testing.T) {
 	}
 	p := &policy.Program{Kind: "ClusterPolicy", Name: "quota", UID: "p1", Generation: 7}
 	p.Rules = []*policy.Rule{
-		{Name: "reads", Stage: policy.StageMutateExisting, OldContent: policy.OldContent{Conditions: true}}, {Name: "other", Stage: policy.StageMutateExisting},
+		{Name: "reads", Stage: policy.StageMutateExisting, WorkPlan: policy.WorkPlan{OldContent: policy.OldContent{Conditions: true}}}, {Name: "other", Stage: policy.StageMutateExisting},
 	}
 	s := &store{}
 	w, _, _ := writer(s, 1000)

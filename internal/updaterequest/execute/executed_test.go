@@ -59,7 +59,7 @@ func TestWorkIsDoneOnce(t *testing.T) {
 					return u
 				}
 				withRequest(t, w, interceptor.Funcs{}, of("r1", "CREATE"), trigger, configMapOf("n", "target", "g", nil))
-				program := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{Name: "append", Stage: policy.StageMutateExisting, Needs: c.needs}}}
+				program := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{Name: "append", Stage: policy.StageMutateExisting, Reads: policy.Reads{Needs: c.needs}}}}
 				w.Snapshot = func() *catalog.Snapshot { return catalog.NewStatic([]*policy.Program{program}) }
 				w.Eval = appending(t, w, "target")
 				w.Now = time.Now

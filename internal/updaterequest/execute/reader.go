@@ -57,7 +57,7 @@ func (x *reader) request(ctx context.Context, t *task) (*policy.Request, error) 
 	stored := t.stored()
 	switch {
 	case stored == nil && t.Trigger == (kyvernov2.ResourceSpec{}) && t.rule.WithoutTrigger:
-		return &policy.Request{Origin: policy.FromScan, Operation: policy.Update, Conf: x.conf()}, nil
+		return &policy.Request{Review: policy.Review{Origin: policy.FromScan, Operation: policy.Update, Conf: x.conf()}}, nil
 	case stored == nil:
 		object, err := t.reads.live(ctx, t.Trigger)
 		if err != nil {
@@ -144,10 +144,10 @@ func (x *reader) disturbanceStored(ctx context.Context, t *task, object *unstruc
 // scanRequest returns the request with which an existing object is evaluated.
 func (x *reader) scanRequest(object *unstructured.Unstructured) *policy.Request {
 	gvk := object.GroupVersionKind()
-	r := &policy.Request{
+	r := &policy.Request{Review: policy.Review{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
 		Namespace: object.GetNamespace(), Name: object.GetName(), Object: value.Of(object.Object), Conf: x.conf(),
-	}
+	}}
 	// Without the resource, only policies that name kinds are sure to match; others end in an error.
 	if m, err := x.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
 		r.GVR = m.Resource
@@ -158,7 +158,7 @@ func (x *reader) scanRequest(object *unstructured.Unstructured) *policy.Request 
 // admitted returns the stored request with the current state of the object.
 func (x *reader) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[string]any) *policy.Request {
 	info := t.u.Spec.Context.UserInfo
-	r := &policy.Request{
+	r := &policy.Request{Review: policy.Review{
 		Origin: policy.FromAdmission, UID: string(a.UID), Operation: policy.Operation(a.Operation),
 		GVK: schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind), RequestGVK: schema.GroupVersionKind(a.Kind),
 		GVR: schema.GroupVersionResource(a.Resource), Subresource: a.SubResource,
@@ -167,7 +167,7 @@ func (x *reader) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[str
 		ResolveRoles: func(context.Context) (policy.Roles, error) {
 			return policy.Roles{Roles: info.Roles, ClusterRoles: info.ClusterRoles}, nil
 		},
-	}
+	}}
 	for k, v := range a.UserInfo.Extra {
 		if r.User.Extra == nil {
 			r.User.Extra = map[string][]string{}

@@ -64,7 +64,7 @@ func TestOutdatedSources(t *testing.T) {
 		Now:  func() time.Time { return now },
 	})
 	w.Planner.sources.client = cluster
-	copies := &policy.Rule{Outputs: []policy.Output{{Copy: true}}}
+	copies := &policy.Rule{WorkPlan: policy.WorkPlan{Outputs: []policy.Output{{Copy: true}}}}
 	read := func(r *policy.Rule) *sourceReads {
 		t.Helper()
 		reads := w.Planner.sourceReads(&task{rule: r})
@@ -84,7 +84,7 @@ func TestOutdatedSources(t *testing.T) {
 	if at.reads != 1 {
 		t.Errorf("%d reads, want one for two copies", at.reads)
 	}
-	read(&policy.Rule{Outputs: []policy.Output{{}}})
+	read(&policy.Rule{WorkPlan: policy.WorkPlan{Outputs: []policy.Output{{}}}})
 	if at.reads != 2 {
 		t.Error("a rule that does not only copy reads an old version")
 	}

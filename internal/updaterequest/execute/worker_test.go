@@ -35,7 +35,7 @@ func TestReach(t *testing.T) {
 	w := NewWorker(WorkerOptions{Log: slog.New(slog.DiscardHandler), Made: &origin.Objects{}})
 	own := &task{
 		program: &policy.Program{Kind: "Policy", Namespace: "team", Name: "p"},
-		rule:    &policy.Rule{Name: "r", Generation: &policy.Generation{Synchronize: true}},
+		rule:    &policy.Rule{Name: "r", WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Synchronize: true}}},
 	}
 	for _, made := range []string{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"other"}}`,

@@ -130,8 +130,10 @@ func TestRoundThatFails(t *testing.T) {
 		}
 		rule := func(name string, g policy.Generation) *policy.Rule {
 			return &policy.Rule{
-				Name: name, Stage: policy.StageGenerate, Generation: &g, Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}},
-				Grants: []policy.Grant{{APIVersion: "v1", Kind: "Secret", Name: "*"}},
+				Name: name, Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{
+					Generation: &g,
+					Grants:     []policy.Grant{{APIVersion: "v1", Kind: "Secret", Name: "*"}},
+				}, Matching: policy.Matching{Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}}},
 			}
 		}
 		s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{
@@ -212,7 +214,7 @@ func TestRoundThatWaits(t *testing.T) {
 		s.add("gone")
 		once(t, f)
 		s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{
-			Name: "a", Stage: policy.StageGenerate, Generation: &policy.Generation{Existing: true}, Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}},
+			Name: "a", Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Existing: true}}, Matching: policy.Matching{Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}}},
 		}}})
 		listed := lists
 		if next := once(t, f); next != recountPause || len(work) != 2*updaterequest.Batch {
@@ -256,8 +258,10 @@ func TestKindsThatAreServedLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{
-			Name: "r", Stage: policy.StageGenerate, Generation: &policy.Generation{Existing: true}, Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}},
-			Grants: []policy.Grant{{APIVersion: "v1", Kind: "Secret", Name: "*"}},
+			Name: "r", Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{
+				Generation: &policy.Generation{Existing: true},
+				Grants:     []policy.Grant{{APIVersion: "v1", Kind: "Secret", Name: "*"}},
+			}, Matching: policy.Matching{Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}}},
 		}}})
 		for _, c := range []struct {
 			served bool

@@ -93,8 +93,10 @@ func (noRules) Proofs([]*unstructured.Unstructured) func(context.Context, *polic
 // add adds a policy with one rule, which has the policy's name and generates ConfigMaps.
 func (s *site) add(name string) {
 	s.policies[name] = &policy.Program{Kind: "ClusterPolicy", Name: name, UID: name, Rules: []*policy.Rule{{
-		Name: name, Stage: policy.StageGenerate, Generation: &policy.Generation{Synchronize: true},
-		Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: "*", Verbs: []string{"create"}}},
+		Name: name, Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{
+			Generation: &policy.Generation{Synchronize: true},
+			Grants:     []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: "*", Verbs: []string{"create"}}},
+		},
 	}}}
 	s.catalog.Set(s.policies[name])
 }

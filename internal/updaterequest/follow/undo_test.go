@@ -14,7 +14,7 @@ import (
 // TestUndone lists the work that changes of policies require. The compared rules were stored in the record and read from it.
 func TestUndone(t *testing.T) {
 	rule := func(name string, g policy.Generation, target string) *policy.Rule {
-		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}
+		return &policy.Rule{Name: name, Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}}
 	}
 	sync := policy.Generation{Synchronize: true}
 	entries := func(rules ...*policy.Rule) []origin.Definition {

@@ -88,7 +88,7 @@ func TestWatched(t *testing.T) { synctest.Test(t, testWatched) }
 func testWatched(t *testing.T) {
 	const kind = "GeneratingPolicy"
 	rule := func(name string, g policy.Generation) *policy.Program {
-		return &policy.Program{Kind: kind, Name: name, UID: name, Rules: []*policy.Rule{{Name: name, Stage: policy.StageGenerate, Generation: &g}}}
+		return &policy.Program{Kind: kind, Name: name, UID: name, Rules: []*policy.Rule{{Name: name, Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{Generation: &g}}}}
 	}
 	snapshot := catalog.NewStatic([]*policy.Program{
 		rule("sync", policy.Generation{Synchronize: true, Watched: true}), rule("once", policy.Generation{Watched: true}),

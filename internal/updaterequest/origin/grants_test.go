@@ -32,7 +32,7 @@ func TestKindsOf(t *testing.T) {
 		{policy.Grant{APIVersion: "{{kind}}", Kind: "{{kind}}"}, policy.Target{Group: "*", Version: "*", Kind: "*"}, true},
 	} {
 		asked = nil
-		got, err := o.kindsOf(&policy.Program{}, &policy.Rule{Grants: []policy.Grant{c.grant, {APIVersion: "v1", Kind: "Pod", Source: true}}})
+		got, err := o.kindsOf(&policy.Program{}, &policy.Rule{WorkPlan: policy.WorkPlan{Grants: []policy.Grant{c.grant, {APIVersion: "v1", Kind: "Pod", Source: true}}}})
 		if err != nil || len(got) == 0 || got[0].guessed != c.guessed {
 			t.Errorf("%+v: %v, %v", c.grant, got, err)
 		}
@@ -52,10 +52,10 @@ func TestFits(t *testing.T) {
 		u.SetName(name)
 		return u
 	}
-	rule := &policy.Rule{Grants: []policy.Grant{
+	rule := &policy.Rule{WorkPlan: policy.WorkPlan{Grants: []policy.Grant{
 		{APIVersion: "v1", Kind: "ConfigMap", Namespace: "{{request.namespace}}", Name: "{{request.object.metadata.name}}-{{random('x')}}-made"},
 		{APIVersion: "v1", Kind: "Secret", Source: true},
-	}}
+	}}}
 	for _, c := range []struct {
 		u    *unstructured.Unstructured
 		want bool

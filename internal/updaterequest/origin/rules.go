@@ -84,7 +84,7 @@ func (d *Definition) Rule() Rule {
 func (d *Definition) Program() (*policy.Program, *policy.Rule) {
 	id := d.Rule().ID
 	p := &policy.Program{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
-	r := &policy.Rule{Name: d.Name, Stage: policy.StageGenerate, Generation: &policy.Generation{Synchronize: d.Synchronize, Orphan: d.Orphan}}
+	r := &policy.Rule{Name: d.Name, Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Synchronize: d.Synchronize, Orphan: d.Orphan}}}
 	for _, m := range d.Makes {
 		r.Grants = append(r.Grants, policy.Grant{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Source: m.Source, Selector: m.Selector})
 	}
