@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,5 +94,41 @@ func TestCompare(t *testing.T) {
 	}
 	if strings.Contains(got, "HALF: ./a") {
 		t.Errorf("a test that did not grow by half is named:\n%s", got)
+	}
+}
+
+// Each test that runs without the race detector exists, and no other package of the unit tests has one of its name, which would not run at all.
+func TestLong(t *testing.T) {
+	t.Chdir("../..")
+	packages, err := units(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	pattern := regexp.MustCompile(anyOf(long))
+	var found []testName
+	for _, pkg := range packages {
+		files, _ := filepath.Glob(pkg + "/*_test.go")
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+				if pattern.MatchString(m[1]) {
+					found = append(found, testName{pkg, m[1]})
+				}
+			}
+		}
+	}
+	for _, x := range long {
+		if !slices.Contains(found, x) {
+			t.Errorf("there is no %s", x)
+		}
+	}
+	for _, x := range found {
+		if !slices.Contains(long, x) {
+			t.Errorf("%s has the name of a long test", x)
+		}
 	}
 }

@@ -37,7 +37,7 @@ var busy = []part{
 	{"generated files are up to date", sh("hack/verify-generated.sh")},
 	{"floors: imports against the architecture", test(suite{})},
 	{"unit tests, with -race where there is a C compiler", test(suite{
-		packages: units, race: true, flags: []string{"-timeout=15m"},
+		packages: units, race: true, flags: []string{"-timeout=15m", "-skip=" + anyOf(long)},
 	})},
 	{"apply and test, which evaluate side by side, with -race where there is a C compiler", test(suite{
 		packages: fixed("./internal/cli/"), race: true, flags: []string{"-run=TestScripts/cmd_(apply|test)"},
@@ -50,9 +50,7 @@ var busy = []part{
 	// These measure time and memory, which the race detector multiplies.
 	{"the controllers under seeded actions and faults", test(suite{packages: fixed("./internal/simulation/..."), flags: []string{"-count=1", "-timeout=15m"}})},
 	{"limits on any input", test(suite{packages: fixed("./robustness/"), flags: []string{"-count=1", "-timeout=15m"}})},
-	{"limits on expressions", test(suite{packages: fixed("./internal/cel/compiler/", "./internal/compilecost/", "./internal/compile/"), flags: []string{
-		"-count=1", "-run=TestBombs|TestEstimates|TestT15",
-	}})},
+	{"long tests of one goroutine", test(suite{packages: fixed(packagesOf(long)...), flags: []string{"-count=1", "-timeout=15m", "-run=" + anyOf(long)}})},
 	{"allocations", test(suite{packages: fixed("./internal/seal/", "./internal/secretpath/"), flags: []string{"-count=1", "-run=TestAllocations"}})},
 	{"conformance data", func(g *gate) error {
 		if os.Getenv("EPHOR_CONFORMANCE") == "none" {
@@ -60,6 +58,39 @@ var busy = []part{
 		}
 		return test(suite{packages: fixed("./conformance/"), flags: []string{"-count=1", "-run=TestConformance|TestCEL$"}, print: true})(g)
 	}},
+}
+
+// long are tests that evaluate one case after the other, some with limits on time and memory. The race detector makes minutes of them and has
+// nothing to find, so they run without it.
+var long = []testName{
+	{"./internal/cel/compiler", "TestBombs"},
+	{"./internal/cel/compiler", "TestRecordedValues"},
+	{"./internal/cli/convert", "TestCompareEffects"},
+	{"./internal/compile", "TestRecordedResults"},
+	{"./internal/compile", "TestT15BombsAreRecognized"},
+	{"./internal/compile", "TestT15HonestPolicies"},
+	{"./internal/compilecost", "TestEstimates"},
+	{"./internal/compilecost", "TestT16FindAll"},
+	{"./internal/family/native", "TestBombs"},
+	{"./internal/pattern", "TestRecordedResults"},
+	{"./internal/pss", "TestBombs"},
+}
+
+// anyOf returns the pattern of the tests for -run and -skip; packagesOf returns their packages.
+func anyOf(tests []testName) string {
+	var names []string
+	for _, t := range tests {
+		names = append(names, t.test)
+	}
+	slices.Sort(names)
+	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
+}
+
+func packagesOf(tests []testName) (out []string) {
+	for _, t := range tests {
+		out = append(out, t.pkg)
+	}
+	return slices.Compact(out)
 }
 
 // The waiting lane runs packages side by side, the longest first. They share control planes, one for each of them at a time.
