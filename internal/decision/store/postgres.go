@@ -239,7 +239,7 @@ func (c *conditions) addRecord(r decision.Record, bodies bodies) error {
 	for _, x := range r.Rules {
 		policies = append(policies, plain(x.Policy))
 	}
-	c.add("($, $, $, $, $, $, $, $, $, $)", r.Time.UnixMicro(), plain(r.UID), plain(r.Cluster), plain(r.Namespace), plain(r.User), plain(r.Kind), plain(string(r.Verdict)), policies, text, keys)
+	c.add("($, $, $, $, $, $, $, $, $, string_to_array($, ',', '')::bytea[])", r.Time.UnixMicro(), plain(r.UID), plain(r.Cluster), plain(r.Namespace), plain(r.User), plain(r.Kind), plain(string(r.Verdict)), policies, text, keys)
 	return nil
 }
 

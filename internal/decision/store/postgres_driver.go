@@ -20,76 +20,81 @@ type connector struct{ config *pgconn.Config }
 // Connect implements driver.Connector.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := pgconn.ConnectConfig(ctx, c.config)
-	if err != nil {
-		return nil, err
-	}
-	return session{conn}, nil
+	return session{conn}, err
 }
 
 // Driver implements driver.Connector. Nothing uses the driver.
 func (c connector) Driver() driver.Driver { return nil }
 
-// session is a connection. Its Ping is that of pgconn.
+// session is a connection. It implements driver.Conn and what database/sql looks for beside; its Ping is that of pgconn.
 type session struct{ *pgconn.PgConn }
 
-// CheckNamedValue implements driver.NamedValueChecker: asText checks the values.
-func (session) CheckNamedValue(*driver.NamedValue) error { return nil }
+func (session) CheckNamedValue(*driver.NamedValue) error { return nil } // asText checks the values
 
-// Prepare implements driver.Conn.
 func (session) Prepare(string) (driver.Stmt, error) {
 	return nil, errors.New("statements are not prepared")
 }
 
-// Close implements driver.Conn. It does not wait for a server that has vanished.
+func (s session) Begin() (driver.Tx, error) {
+	return s.BeginTx(context.Background(), driver.TxOptions{})
+}
+
+func (s session) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	_, err := s.run(ctx, "BEGIN", nil)
+	return transaction{ctx, s}, err
+}
+
+func (s session) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	done, err := s.run(ctx, text, args)
+	return driver.RowsAffected(done.CommandTag.RowsAffected()), err
+}
+
+func (s session) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	done, err := s.run(ctx, text, args)
+	return &results{done}, err
+}
+
+// Close does not wait for a server that has vanished.
 func (s session) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return s.PgConn.Close(ctx)
 }
 
-// Begin implements driver.Conn.
-func (s session) Begin() (driver.Tx, error) {
-	return s.BeginTx(context.Background(), driver.TxOptions{})
-}
-
-// BeginTx implements driver.ConnBeginTx.
-func (s session) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
-	return transaction{ctx, s}, s.all(ctx, "BEGIN")
-}
-
-// ExecContext implements driver.ExecerContext. A text without values may have several statements.
-func (s session) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	if len(args) == 0 {
-		return driver.RowsAffected(0), s.all(ctx, text)
-	}
-	done, err := s.run(ctx, text, args)
-	if err != nil {
-		return nil, err
-	}
-	return driver.RowsAffected(done.CommandTag.RowsAffected()), nil
-}
-
-// QueryContext implements driver.QueryerContext.
-func (s session) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
-	done, err := s.run(ctx, text, args)
-	return &results{done}, err
-}
-
-func (s session) all(ctx context.Context, text string) error {
-	_, err := s.Exec(ctx, text).ReadAll()
-	return err
-}
-
+// run runs a statement, or several ones without values, and returns the result of the last one.
 func (s session) run(ctx context.Context, text string, args []driver.NamedValue) (*pgconn.Result, error) {
+	if len(args) == 0 {
+		all, err := s.Exec(ctx, text).ReadAll()
+		if err != nil || len(all) == 0 {
+			return &pgconn.Result{}, err
+		}
+		return all[len(all)-1], nil
+	}
 	values := make([][]byte, len(args))
 	for i, a := range args {
 		var err error
 		if values[i], err = asText(a.Value); err != nil {
-			return nil, err
+			return &pgconn.Result{}, err
 		}
 	}
 	done := s.ExecParams(ctx, text, values, nil, nil, nil).Read()
 	return done, done.Err
+}
+
+// transaction is an open transaction, with the context of its beginning. It implements driver.Tx.
+type transaction struct {
+	ctx context.Context
+	in  session
+}
+
+func (t transaction) Commit() error {
+	_, err := t.in.run(t.ctx, "COMMIT", nil)
+	return err
+}
+
+func (t transaction) Rollback() error {
+	_, err := t.in.run(t.ctx, "ROLLBACK", nil)
+	return err
 }
 
 // asText returns a value as PostgreSQL reads it; nil for NULL.
@@ -100,27 +105,15 @@ func asText(v any) ([]byte, error) {
 	case string:
 		return []byte(x), nil
 	case []byte:
-		return hex.AppendEncode([]byte(`\x`), x), nil
+		return []byte(hexed(x)), nil
 	case bool, int, int64, float64:
 		return fmt.Append(nil, x), nil
-	case []int64:
-		return []byte("{" + list(x) + "}"), nil
 	case []string:
-		out := []byte("{")
-		for _, text := range x {
-			out = append(append(append(out, '"'), quoting.Replace(text)...), `",`...)
+		quoted := make([]string, len(x))
+		for i, text := range x {
+			quoted[i] = `"` + quoting.Replace(text) + `"`
 		}
-		return append(out[:max(1, len(out)-1)], '}'), nil
-	case [][]byte:
-		out := []byte("{")
-		for _, b := range x {
-			if b == nil {
-				out = append(out, "NULL,"...)
-			} else {
-				out = append(hex.AppendEncode(append(out, `"\\x`...), b), `",`...)
-			}
-		}
-		return append(out[:max(1, len(out)-1)], '}'), nil
+		return []byte("{" + strings.Join(quoted, ",") + "}"), nil
 	}
 	return nil, fmt.Errorf("a value of type %T", v)
 }
@@ -128,34 +121,17 @@ func asText(v any) ([]byte, error) {
 // quoting escapes a text in quotes, in an array.
 var quoting = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// transaction is an open transaction, with the context of its beginning.
-type transaction struct {
-	ctx context.Context
-	session
-}
+// hexed returns bytes as PostgreSQL reads and writes them.
+func hexed(b []byte) string { return `\x` + hex.EncodeToString(b) }
 
-// Commit implements driver.Tx.
-func (t transaction) Commit() error { return t.all(t.ctx, "COMMIT") }
-
-// Rollback implements driver.Tx.
-func (t transaction) Rollback() error { return t.all(t.ctx, "ROLLBACK") }
-
-// results are the rows of a query.
+// results are the rows of a query. They implement driver.Rows.
 type results struct{ *pgconn.Result }
 
-// Columns implements driver.Rows.
-func (r *results) Columns() (out []string) {
-	for _, f := range r.FieldDescriptions {
-		out = append(out, f.Name)
-	}
-	return out
-}
+func (r *results) Columns() []string { return make([]string, len(r.FieldDescriptions)) } // nothing uses the names
 
-// Close implements driver.Rows.
 func (r *results) Close() error { return nil }
 
-// Next implements driver.Rows.
-func (r *results) Next(to []driver.Value) error {
+func (r *results) Next(to []driver.Value) (err error) {
 	if len(r.Rows) == 0 {
 		return io.EOF
 	}
@@ -165,11 +141,9 @@ func (r *results) Next(to []driver.Value) error {
 		case text == nil:
 			to[i] = nil
 		case r.FieldDescriptions[i].DataTypeOID == bytea:
-			b, err := hex.DecodeString(strings.TrimPrefix(string(text), `\x`))
-			if err != nil {
+			if to[i], err = hex.DecodeString(strings.TrimPrefix(string(text), `\x`)); err != nil {
 				return err
 			}
-			to[i] = b
 		default:
 			to[i] = string(text)
 		}

@@ -1,11 +1,12 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"ephor.invalid/ephor/internal/decision"
 )
@@ -14,30 +15,31 @@ import (
 // a decision with it is being stored.
 const bodiesLock = "435626799987"
 
-// storedBody is a body to store, and the last hour that has a decision with it.
+// storedBody is a body to store, in hex, and the last hour that has a decision with it.
 type storedBody struct {
-	text []byte
+	text string
 	last int64
 }
 
-// bodies has the bodies of a batch by their keys.
-type bodies map[[16]byte]storedBody
+// bodies has the bodies of a batch by their keys in hex.
+type bodies map[string]storedBody
 
-// add adds the bodies of a request. It returns the request without them, and their keys; nil for a missing body.
-func (b bodies) add(q *decision.Request, at int64) (*decision.Request, [][]byte, error) {
+// add adds the bodies of a request. It returns the request without them, and their keys with commas between them; an empty one for a missing body.
+func (b bodies) add(q *decision.Request, at int64) (*decision.Request, string, error) {
 	q, all := separate(q)
-	keys := make([][]byte, len(all))
+	keys := make([]string, len(all))
 	for i, body := range all {
 		if body == nil {
 			continue
 		}
-		key, text, err := encoded(body, nil)
+		sum, text, err := encoded(body, nil)
 		if err != nil {
-			return nil, nil, err
+			return nil, "", err
 		}
-		b[key], keys[i] = storedBody{text, max(b[key].last, at)}, key[:]
+		keys[i] = hexed(sum[:])
+		b[keys[i]] = storedBody{hexed(text), max(b[keys[i]].last, at)}
 	}
-	return q, keys, nil
+	return q, strings.Join(keys, ","), nil
 }
 
 // insert stores the bodies that are not stored yet. All writers use the same order, so that no two of them wait for each other.
@@ -45,10 +47,10 @@ func (b bodies) insert(ctx context.Context, tx *sql.Tx) error {
 	if len(b) == 0 {
 		return nil
 	}
-	var keys, texts [][]byte
-	var last []int64
-	for _, key := range slices.SortedFunc(maps.Keys(b), func(x, y [16]byte) int { return bytes.Compare(x[:], y[:]) }) {
-		keys, texts, last = append(keys, key[:]), append(texts, b[key].text), append(last, b[key].last)
+	keys := slices.Sorted(maps.Keys(b))
+	texts, last := make([]string, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		texts[i], last[i] = b[key].text, strconv.FormatInt(b[key].last, 10)
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO ephor_decisions_bodies AS b (key, body, last)
 SELECT key, body, last FROM unnest($1::bytea[], $2::bytea[], $3::bigint[]) WITH ORDINALITY t(key, body, last, n) ORDER BY n
@@ -56,7 +58,7 @@ ON CONFLICT (key) DO UPDATE SET last = excluded.last WHERE b.last < excluded.las
 	return err
 }
 
-// readBodies returns the function that reads bodies by their keys, which begin with \x.
+// readBodies returns the function that reads bodies by their keys in hex.
 func (s *Postgres) readBodies(ctx context.Context) func(keys []string, text bool, scan func(string, int64, []byte) error) error {
 	type row struct {
 		key    string
