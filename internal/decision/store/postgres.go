@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -59,6 +59,7 @@ const migrationLock = 0x6570686f72
 // Postgres is a store in a PostgreSQL database, which several processes and clusters may share. Its size is not bounded, only the age of
 // records.
 type Postgres struct {
+	server *connector
 	db     *sql.DB
 	o      Options
 	reads  bool // the store is read only
@@ -66,8 +67,6 @@ type Postgres struct {
 	// search is the time after which a search for a page goes on in windows, and window their number of records.
 	search time.Duration
 	window int
-	// limited begins transactions: the server ends those of a process that has vanished, so that their locks stop no other one.
-	limited string
 
 	writing, reading *link
 }
@@ -98,15 +97,11 @@ func NewPostgres(address string, o Options) (*Postgres, error) {
 	}
 	c.ConnectTimeout = sendTimeout
 	c.RuntimeParams["application_name"] = "ephor"
-	s := &Postgres{db: sql.OpenDB(connector{c}), o: o, limited: limitedTo(queryTimeout), search: queryTimeout / 2, window: pageScan}
+	server := &connector{c, queryTimeout}
+	s := &Postgres{server: server, db: sql.OpenDB(server), o: o, search: queryTimeout / 2, window: pageScan}
 	s.db.SetMaxIdleConns(-1) // links keep connections
 	s.writing, s.reading = newLink(s.connect), newLink(s.connect)
 	return s, nil
-}
-
-// limitedTo returns the statements that end a transaction whose client is silent for a while.
-func limitedTo(d time.Duration) string {
-	return fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d; ", d.Milliseconds())
 }
 
 // connect returns a new connection. If the tables do not exist, it creates them.
@@ -171,8 +166,11 @@ func plainList[T ~string](texts []T) []string {
 	return out
 }
 
-// insertRows is the number of records that one statement stores; a statement has up to 65,535 parameters.
-const insertRows = 1000
+// insertRecords stores records whose columns are lists.
+const insertRecords = `INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies)
+SELECT at, uid, cluster, namespace, username, kind, verdict, policies::text[], decode(record, 'base64'), string_to_array(nullif(bodies, ''), ',', '')::bytea[]
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
+  t(at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies)`
 
 // Write implements decision.Store. It stores the records in one transaction.
 func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
@@ -183,24 +181,26 @@ func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 // stored again.
 func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
 	bodies := bodies{}
-	var inserts []conditions
-	for some := range slices.Chunk(records, insertRows) {
-		var rows conditions
-		for i := range some {
-			if err := rows.addRecord(some[i], bodies); err != nil {
-				return err
-			}
+	var columns [10][]string
+	for i := range records {
+		row, err := rowOfRecord(records[i], bodies)
+		if err != nil {
+			return err
 		}
-		inserts = append(inserts, rows)
+		for k, text := range row {
+			columns[k] = append(columns[k], text)
+		}
+	}
+	args := make([]any, len(columns))
+	for k, column := range columns {
+		args[k] = column
 	}
 	err := s.write(ctx, func(ctx context.Context, c *sql.Conn) error {
 		return inTransaction(ctx, c, func(tx *sql.Tx) error {
-			first := s.limited
 			if len(bodies) > 0 {
-				first += "SELECT pg_advisory_xact_lock_shared(" + bodiesLock + ")"
-			}
-			if _, err := tx.ExecContext(ctx, first); err != nil {
-				return err
+				if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared("+bodiesLock+")"); err != nil {
+					return err
+				}
 			}
 			if stored, err := remember(ctx, tx, batch); err != nil || stored {
 				return err
@@ -208,12 +208,8 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 			if err := bodies.insert(ctx, tx); err != nil {
 				return err
 			}
-			for _, rows := range inserts {
-				if _, err := tx.ExecContext(ctx, "INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies) VALUES "+strings.Join(rows.text, ", "), rows.args...); err != nil {
-					return err
-				}
-			}
-			return nil
+			_, err := tx.ExecContext(ctx, insertRecords, args...)
+			return err
 		})
 	})
 	if err != nil {
@@ -222,25 +218,25 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 	return nil
 }
 
-// addRecord adds the row of a record, with the columns by which it is found, and adds its bodies to those of the batch.
-func (c *conditions) addRecord(r decision.Record, bodies bodies) error {
-	var keys any
+// rowOfRecord returns the columns of a record for insertRecords, and adds its bodies to those of the batch.
+func rowOfRecord(r decision.Record, bodies bodies) (row [10]string, err error) {
+	var keys string
 	if r.Request != nil {
-		var err error
 		if r.Request, keys, err = bodies.add(r.Request, r.Time.UnixMicro()/hour); err != nil {
-			return err
+			return row, err
 		}
 	}
 	text, err := r.AppendProto(nil)
 	if err != nil {
-		return err
+		return row, err
 	}
-	policies := []string{}
-	for _, x := range r.Rules {
-		policies = append(policies, plain(x.Policy))
+	policies := make([]string, len(r.Rules))
+	for i, x := range r.Rules {
+		policies[i] = plain(x.Policy)
 	}
-	c.add("($, $, $, $, $, $, $, $, $, string_to_array($, ',', '')::bytea[])", r.Time.UnixMicro(), plain(r.UID), plain(r.Cluster), plain(r.Namespace), plain(r.User), plain(r.Kind), plain(string(r.Verdict)), policies, text, keys)
-	return nil
+	return [...]string{
+		strconv.FormatInt(r.Time.UnixMicro(), 10), plain(r.UID), plain(r.Cluster), plain(r.Namespace), plain(r.User), plain(r.Kind), plain(string(r.Verdict)), array(policies), base64.StdEncoding.EncodeToString(text), keys,
+	}, nil
 }
 
 // write runs statements on the connection for writing.
@@ -278,13 +274,13 @@ func query[T any](ctx context.Context, s *Postgres, scan func(*sql.Rows, *T) err
 	return out, nil
 }
 
-// conditions are parts of a statement, with their values.
+// conditions are the conditions of a query, with their values.
 type conditions struct {
 	text []string
 	args []any
 }
 
-// add adds a part in which each $ is the placeholder of the next value.
+// add adds a condition in which each $ is the placeholder of the next value.
 func (c *conditions) add(text string, values ...any) {
 	var b strings.Builder
 	for _, r := range text {

@@ -135,7 +135,7 @@ func (s *Postgres) alone(ctx context.Context, c *sql.Conn, run func(context.Cont
 	ctx, cancel := context.WithTimeout(ctx, aloneTime)
 	defer cancel()
 	return inTransaction(ctx, c, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, s.limited+fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%s)", aloneTime.Milliseconds(), bodiesLock)); err != nil {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%s)", aloneTime.Milliseconds(), bodiesLock)); err != nil {
 			return err
 		}
 		return run(ctx, tx)

@@ -15,19 +15,26 @@ import (
 
 // connector makes connections to PostgreSQL for database/sql. The driver of pgx (pgx/v5/stdlib), which knows every type of PostgreSQL, would make the
 // program 3.9 % (2.8 MB) larger; this one knows the types of the store. A statement is never prepared, so a pooler may be between.
-type connector struct{ config *pgconn.Config }
+type connector struct {
+	config *pgconn.Config
+	// silence is how long a client may be silent in a transaction: the server ends that of a process that has vanished, so that its locks stop no other one.
+	silence time.Duration
+}
 
 // Connect implements driver.Connector.
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := pgconn.ConnectConfig(ctx, c.config)
-	return session{conn}, err
+	return session{conn, c.silence}, err
 }
 
 // Driver implements driver.Connector. Nothing uses the driver.
-func (c connector) Driver() driver.Driver { return nil }
+func (c *connector) Driver() driver.Driver { return nil }
 
 // session is a connection. It implements driver.Conn and what database/sql looks for beside; its Ping is that of pgconn.
-type session struct{ *pgconn.PgConn }
+type session struct {
+	*pgconn.PgConn
+	silence time.Duration
+}
 
 func (session) CheckNamedValue(*driver.NamedValue) error { return nil } // asText checks the values
 
@@ -40,7 +47,7 @@ func (s session) Begin() (driver.Tx, error) {
 }
 
 func (s session) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
-	_, err := s.run(ctx, "BEGIN", nil)
+	_, err := s.run(ctx, fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", s.silence.Milliseconds()), nil)
 	return transaction{ctx, s}, err
 }
 
@@ -109,13 +116,24 @@ func asText(v any) ([]byte, error) {
 	case bool, int, int64, float64:
 		return fmt.Append(nil, x), nil
 	case []string:
-		quoted := make([]string, len(x))
-		for i, text := range x {
-			quoted[i] = `"` + quoting.Replace(text) + `"`
-		}
-		return []byte("{" + strings.Join(quoted, ",") + "}"), nil
+		return []byte(array(x)), nil
 	}
 	return nil, fmt.Errorf("a value of type %T", v)
+}
+
+// array returns texts as an array.
+func array(texts []string) string {
+	b := []byte("{")
+	for i, text := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if strings.ContainsAny(text, `"\`) {
+			text = quoting.Replace(text)
+		}
+		b = append(append(append(b, '"'), text...), '"')
+	}
+	return string(append(b, '}'))
 }
 
 // quoting escapes a text in quotes, in an array.

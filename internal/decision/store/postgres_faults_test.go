@@ -270,7 +270,7 @@ func TestPostgresClientVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gone.Close()
-	gone.limited = limitedTo(time.Second)
+	gone.server.silence = time.Second
 	records := withRequests(some(20, rand.New(rand.NewPCG(91, 92))), rand.New(rand.NewPCG(93, 94)))
 	if err := gone.Write(t.Context(), records[:10]); err != nil {
 		t.Fatal(err)

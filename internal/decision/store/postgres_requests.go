@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 // a decision with it is being stored.
 const bodiesLock = "435626799987"
 
-// storedBody is a body to store, in hex, and the last hour that has a decision with it.
+// storedBody is a body to store, in base64, and the last hour that has a decision with it.
 type storedBody struct {
 	text string
 	last int64
@@ -37,7 +38,7 @@ func (b bodies) add(q *decision.Request, at int64) (*decision.Request, string, e
 			return nil, "", err
 		}
 		keys[i] = hexed(sum[:])
-		b[keys[i]] = storedBody{hexed(text), max(b[keys[i]].last, at)}
+		b[keys[i]] = storedBody{base64.StdEncoding.EncodeToString(text), max(b[keys[i]].last, at)}
 	}
 	return q, strings.Join(keys, ","), nil
 }
@@ -53,7 +54,7 @@ func (b bodies) insert(ctx context.Context, tx *sql.Tx) error {
 		texts[i], last[i] = b[key].text, strconv.FormatInt(b[key].last, 10)
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO ephor_decisions_bodies AS b (key, body, last)
-SELECT key, body, last FROM unnest($1::bytea[], $2::bytea[], $3::bigint[]) WITH ORDINALITY t(key, body, last, n) ORDER BY n
+SELECT key, decode(body, 'base64'), last FROM unnest($1::bytea[], $2::text[], $3::bigint[]) WITH ORDINALITY t(key, body, last, n) ORDER BY n
 ON CONFLICT (key) DO UPDATE SET last = excluded.last WHERE b.last < excluded.last`, keys, texts, last)
 	return err
 }
@@ -66,8 +67,9 @@ func (s *Postgres) readBodies(ctx context.Context) func(keys []string, text bool
 		text   []byte
 	}
 	return func(keys []string, text bool, scan func(string, int64, []byte) error) error {
+		// The database looks up each key. If it could count them, it might read the whole table.
 		rows, err := query(ctx, s, func(rows *sql.Rows, x *row) error { return rows.Scan(&x.key, &x.length, &x.text) },
-			"SELECT '\\x' || encode(key, 'hex'), length(body), CASE WHEN $2 THEN body END FROM ephor_decisions_bodies WHERE key = ANY($1::bytea[])", keys, text)
+			"SELECT '\\x' || encode(key, 'hex'), length(body), CASE WHEN $2 THEN body END FROM ephor_decisions_bodies WHERE key = ANY(ARRAY(SELECT unnest($1::bytea[])))", keys, text)
 		for i := 0; i < len(rows) && err == nil; i++ {
 			err = scan(rows[i].key, rows[i].length, rows[i].text)
 		}
