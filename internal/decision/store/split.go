@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,16 @@ var (
 	}
 	// apart has the fields that have a column or a table of their own.
 	apart = fields("Time", "Duration", "UID", "Name", "Object", "Patch", "Request")
+	// others has the fields of the rest.
+	others = func() (out []int) {
+		known := slices.Concat(append(fieldsOf[:], apart)...)
+		for i := range reflect.TypeFor[decision.Record]().NumField() {
+			if !slices.Contains(known, i) {
+				out = append(out, i)
+			}
+		}
+		return out
+	}()
 )
 
 // fields returns the indexes of fields of a record.
@@ -56,19 +67,20 @@ func fields(names ...string) (out []int) {
 	return out
 }
 
-// copyFields copies the fields of a column from one record to another.
-func copyFields(to, from *decision.Record, column int) {
+// copyFields copies fields from one record to another.
+func copyFields(to, from *decision.Record, fields []int) {
 	a, b := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
-	for _, i := range fieldsOf[column] {
+	for _, i := range fields {
 		a.Field(i).Set(b.Field(i))
 	}
 }
 
 // split returns the parts of a record.
 func split(r *decision.Record) *parts {
-	p := &parts{rest: *r}
+	p := &parts{}
+	copyFields(&p.rest, r, others)
 	for column := whatColumn; column <= placeColumn; column++ {
-		copyFields(&p.terms[column], r, column)
+		copyFields(&p.terms[column], r, fieldsOf[column])
 	}
 	words, shape, texts := newWords(r), &p.terms[shapeColumn], &p.terms[textsColumn]
 	texts.Message = words.cut(r.Message)
@@ -88,12 +100,6 @@ func split(r *decision.Record) *parts {
 		texts.Rules = nil
 	}
 	p.uid, p.object, p.patch = uidColumn(r.UID), sum(r.Object), sum(r.Patch)
-	rest := reflect.ValueOf(&p.rest).Elem()
-	for _, list := range append(fieldsOf[:], apart) {
-		for _, i := range list {
-			rest.Field(i).SetZero()
-		}
-	}
 	return p
 }
 

@@ -389,7 +389,7 @@ func (s *SQLite) record(ctx context.Context, tx *sql.Tx, d *stored) (*decision.R
 		if err != nil {
 			return nil, err
 		}
-		if copyFields(r, part, column); column == textsColumn {
+		if copyFields(r, part, fieldsOf[column]); column == textsColumn {
 			texts = part
 		}
 	}
