@@ -23,6 +23,8 @@ import (
 
 	otlp "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"ephor.invalid/ephor/bench/load"
 	"ephor.invalid/ephor/e2e/suite"
@@ -373,7 +375,11 @@ func TestDecisionsThroughFaults(t *testing.T) {
 		fmt.Sprintf("--decisionsStorePort=%d", port), "--decisionsStoreService=localhost",
 		"--decisionsStoreCASecretName=" + ca, "--decisionsStoreTLSSecretName=decisions.kyverno-tls-pair",
 	}
-	r := &recording{installation: p, path: filepath.Join(dir, "decisions.db")}
+	volume := filepath.Join(dir, "volume")
+	if err := os.Mkdir(volume, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := &recording{installation: p, path: filepath.Join(volume, "decisions.db")}
 	r.flags = append(channel, "--decisionsStore=sqlite:"+r.path)
 	r.reader = func() (decision.Reader, func() error, error) {
 		s, err := store.ReadSQLite(r.path)
@@ -433,8 +439,23 @@ func TestDecisionsThroughFaults(t *testing.T) {
 	r.phase("store down", kill, nil, restart)
 	r.phase("store slow", func() { way.pause.Store(int64(time.Second)) }, nil, func() { way.pause.Store(0) })
 	r.phase("no answer", signal(syscall.SIGSTOP), nil, signal(syscall.SIGCONT))
+	r.phase("store vanishes", nil, func() {
+		time.Sleep(lasting(20 * time.Second))
+		way.gone.Add(1)
+	}, nil)
 	lost = r.phase("disk full", func() { r.limit(strconv.Itoa(32 << 10)) }, nil, func() { r.limit("unlimited") })
 	figure(t, "disk full: lost, so it was full", lost, "above 0", lost > 0)
+	move := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Error(err)
+		}
+	}
+	lost = r.phase("volume away", func() {
+		kill()
+		move(volume, volume+".away")
+		restart()
+	}, nil, func() { move(volume+".away", volume) })
+	figure(t, "volume away: lost, so it was away", lost, "above 0", lost > 0)
 	kills := 0
 	r.phase("killed while it writes", nil, func() {
 		time.Sleep(lasting(4 * time.Second))
@@ -526,12 +547,16 @@ func (r *recording) lines(t *testing.T, channel []string, path string) {
 // collecting is a collector that keeps the records of the events that it gets.
 type collecting struct {
 	otlp.UnimplementedLogsServiceServer
-	mu   sync.Mutex
-	got  listed
-	fail error
+	mu      sync.Mutex
+	got     listed
+	fail    error
+	refuses atomic.Bool // as if a right was revoked
 }
 
 func (c *collecting) Export(_ context.Context, q *otlp.ExportLogsServiceRequest) (*otlp.ExportLogsServiceResponse, error) {
+	if c.refuses.Load() {
+		return nil, grpcstatus.Error(codes.PermissionDenied, "the right was revoked")
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range q.ResourceLogs {
@@ -548,7 +573,7 @@ func (c *collecting) Export(_ context.Context, q *otlp.ExportLogsServiceRequest)
 	return &otlp.ExportLogsServiceResponse{}, nil
 }
 
-// collector continues with an OpenTelemetry collector that vanishes now and then.
+// collector continues with an OpenTelemetry collector that vanishes now and then, and that refuses what is sent for a while.
 func (r *recording) collector(t *testing.T, channel []string) {
 	r.repeats = true
 	defer func() { r.repeats = false }()
@@ -570,10 +595,12 @@ func (r *recording) collector(t *testing.T, channel []string) {
 		time.Sleep(lasting(20 * time.Second))
 		way.gone.Add(1)
 	}, nil)
+	lost := r.phase("collector refuses", func() { c.refuses.Store(true) }, nil, func() { c.refuses.Store(false) })
+	figure(t, "collector refuses: lost, so it refused", lost, "above 0", lost > 0)
 }
 
-// postgres continues with a database. While reviews are answered, its server is restarted, vanishes, and becomes a standby, and a right is
-// revoked.
+// postgres continues with a database. While reviews are answered, its server is restarted, vanishes, becomes a standby, and has no room, and a
+// right is revoked.
 func (r *recording) postgres(t *testing.T, channel []string) {
 	database := devcluster.NewPostgres(t)
 	if database == nil {
@@ -627,4 +654,10 @@ func (r *recording) postgres(t *testing.T, channel []string) {
 	figure(t, "PostgreSQL is a standby: lost, so it was one", lost, "above 0", lost > 0)
 	lost = r.phase("PostgreSQL revokes a right", run("REVOKE INSERT ON ephor_decisions FROM recorder"), nil, run("GRANT INSERT ON ephor_decisions TO recorder"))
 	figure(t, "PostgreSQL revokes a right: lost, so it was revoked", lost, "above 0", lost > 0)
+	// A server without room answers with this error to what needs more.
+	lost = r.phase("PostgreSQL, disk full", run(
+		"CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no space left on device' USING ERRCODE = 'disk_full'; END $$",
+		"CREATE TRIGGER no_room BEFORE INSERT ON ephor_decisions FOR EACH STATEMENT EXECUTE FUNCTION no_room()",
+	), nil, run("DROP TRIGGER no_room ON ephor_decisions"))
+	figure(t, "PostgreSQL, disk full: lost, so it was full", lost, "above 0", lost > 0)
 }

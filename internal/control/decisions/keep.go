@@ -29,7 +29,7 @@ type StoreFlags struct {
 
 // Register adds the flags.
 func (f *StoreFlags) Register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.address, "decisionsStore", "", "where to store the decisions of the admission controller: sqlite:PATH for a file, postgres://USER@HOST/DATABASE for a database (with the password in PGPASSWORD), or another store that --decisions accepts; empty to store none. The admission controller sends them to --decisionsStorePort, and the dashboard shows them")
+	fs.StringVar(&f.address, "decisionsStore", "", "where to store the decisions of the admission controller: "+store.ReadForms()+" (with the password in PGPASSWORD), or another store that --decisions accepts; empty to store none. The admission controller sends them to --decisionsStorePort, and the dashboard shows them")
 	fs.Int64Var(&f.bytes, "decisionsStoreSize", 1<<30, "maximum size of the store in bytes; when it is reached, the oldest decisions are deleted")
 	fs.DurationVar(&f.age, "decisionsStoreAge", 720*time.Hour, "age at which decisions are deleted; 0 to keep them")
 	fs.IntVar(&f.port, "decisionsStorePort", 9445, "port on which decisions are received")

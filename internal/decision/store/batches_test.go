@@ -57,23 +57,22 @@ func testKilled(t *testing.T, open func() decision.OnceStore) {
 	}
 }
 
-func TestBatchOnceSQLite(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "d.db")
-	var last *SQLite
-	testKilled(t, func() decision.OnceStore {
-		if last != nil {
-			_ = last.Close()
-		}
-		last = opened(t, path, Options{})
-		return last
+func TestBatchOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, address string) {
+		var last fullStore
+		testKilled(t, func() decision.OnceStore {
+			if last != nil {
+				_ = last.Close()
+			}
+			last = openStore(t, address, Options{})
+			return last
+		})
 	})
 }
 
-func TestBatchOncePostgres(t *testing.T) {
+// Two processes store one batch at the same time, and a database remembers a bounded number of batches, for a bounded time.
+func TestPostgresBatches(t *testing.T) {
 	d := newDatabase(t)
-	testKilled(t, func() decision.OnceStore { return d.open(Options{}) })
-
-	// Two processes store one batch at the same time.
 	one, two, id := d.open(Options{}), d.open(Options{}), decision.NewBatchID()
 	before := len(all(t, one, &decision.Query{}, 1000))
 	var wg sync.WaitGroup
@@ -89,28 +88,16 @@ func TestBatchOncePostgres(t *testing.T) {
 		t.Errorf("%d records are stored, want 300", n)
 	}
 
-	count := func() string {
-		rows, err := one.query(t.Context(), "SELECT count(*) FROM ephor_decisions_batches", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(rows[0][0])
-	}
-	run := func(text string) {
-		t.Helper()
-		if _, err := one.query(t.Context(), text, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	count := func() string { return string(d.run("SELECT count(*) FROM ephor_decisions_batches")[0][0]) }
 	remembered := count()
-	run("INSERT INTO ephor_decisions_batches SELECT decode(md5(n::text), 'hex'), now() - interval '11 minutes' FROM generate_series(1, 5) n")
+	d.run("INSERT INTO ephor_decisions_batches SELECT decode(md5(n::text), 'hex'), now() - interval '11 minutes' FROM generate_series(1, 5) n")
 	if err := one.Tidy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n != remembered {
 		t.Errorf("%s batches are remembered, want the %s of the last minutes", n, remembered)
 	}
-	run("INSERT INTO ephor_decisions_batches SELECT decode(md5(n::text), 'hex'), now() - n * interval '1 millisecond' FROM generate_series(1, 70000) n")
+	d.run("INSERT INTO ephor_decisions_batches SELECT decode(md5(n::text), 'hex'), now() - n * interval '1 millisecond' FROM generate_series(1, 70000) n")
 	if err := one.Tidy(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"slices"
 
 	"ephor.invalid/ephor/internal/decision"
@@ -21,14 +22,21 @@ func separate(q *decision.Request) (*decision.Request, []*decision.Body) {
 	return &head, bodies
 }
 
-// united returns the request that separate divided.
-func united(head *decision.Request, bodies []*decision.Body) *decision.Request {
+// united returns the request that separate divided. keys has the keys of its bodies, where the zero value stands for none.
+func united[K comparable](head *decision.Request, keys []K, found map[K]*decision.Body) (*decision.Request, error) {
+	if len(keys) < 3 {
+		return nil, fmt.Errorf("a request has %d bodies", len(keys))
+	}
+	bodies := make([]*decision.Body, len(keys))
+	for i, key := range keys {
+		bodies[i] = found[key]
+	}
 	q := *head
 	q.Object, q.OldObject, q.Options = bodies[0], bodies[1], bodies[2]
 	if q.Lookups != nil {
 		q.Lookups = q.Lookups.WithAnswers(bodies[3:])
 	}
-	return &q
+	return &q, nil
 }
 
 // encoded appends the stored form of a body, and returns it with its key. The key is computed from the whole body, since the digest that the sender
@@ -39,8 +47,32 @@ func encoded(b *decision.Body, room []byte) (key [16]byte, text []byte, err erro
 	return [16]byte(sum[:16]), text, err
 }
 
-// fitting returns how many of the records fit on a page that has some bytes already, at least one. rows has the bodies of each record, where the
-// zero value stands for none; a body that several records have is read once.
+// readBodies reads the bodies of the first records, as many as fit on a page that has some bytes already, at least those of one record. It returns them, the
+// number of those records, and the bytes of the page with them. rows has the keys of the bodies of each record, where the zero value stands for none. read reads
+// bodies: it calls scan for each that is stored, with its length if text is false. A body that is not stored any more is empty.
+func readBodies[K comparable](rows [][]K, bytes int64, read func(keys []K, text bool, scan func(key K, length int64, text []byte) error) error) (found map[K]*decision.Body, n int, _ int64, err error) {
+	all := distinct(rows)
+	if len(all) == 0 {
+		return nil, len(rows), bytes, nil
+	}
+	sizes := map[K]int64{}
+	if err := read(all, false, func(key K, length int64, _ []byte) error { sizes[key] = length; return nil }); err != nil {
+		return nil, 0, 0, err
+	}
+	n, found = fitting(rows, sizes, bytes), map[K]*decision.Body{}
+	keys := distinct(rows[:n])
+	for _, key := range keys {
+		found[key] = &decision.Body{}
+		bytes += sizes[key]
+	}
+	err = read(keys, true, func(key K, _ int64, text []byte) error {
+		found[key] = &decision.Body{}
+		return found[key].MergeProto(text)
+	})
+	return found, n, bytes, err
+}
+
+// fitting returns how many of the records fit on a page that has some bytes already, at least one. A body that several records have is read once.
 func fitting[K comparable](rows [][]K, sizes map[K]int64, bytes int64) int {
 	seen := map[K]bool{}
 	for n, row := range rows {

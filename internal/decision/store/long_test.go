@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,12 +54,12 @@ func testLongRecords(t *testing.T, s interface {
 	}
 }
 
-func TestLongRecordsSQLite(t *testing.T) {
-	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
-	testLongRecords(t, s)
-	if s.partsBytes > maxTermBytes {
-		t.Errorf("%d bytes of terms are in memory", s.partsBytes)
-	}
+func TestLongRecords(t *testing.T) {
+	eachStore(t, func(t *testing.T, address string) {
+		s := openStore(t, address, Options{})
+		testLongRecords(t, s)
+		if file, ok := s.(*SQLite); ok && file.partsBytes > maxTermBytes {
+			t.Errorf("%d bytes of terms are in memory", file.partsBytes)
+		}
+	})
 }
-
-func TestPostgresLongRecords(t *testing.T) { testLongRecords(t, newDatabase(t).open(Options{})) }

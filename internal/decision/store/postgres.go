@@ -2,9 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -57,25 +56,17 @@ CREATE INDEX ephor_decisions_batches_at ON ephor_decisions_batches (at);
 // migrationLock is the number of the lock under which tables are changed.
 const migrationLock = 0x6570686f72
 
-const (
-	// queryTimeout bounds one query, and one step of a deletion.
-	queryTimeout = 20 * time.Second
-	// tidyTime is the time after which a deletion of old records ends; the next one continues.
-	tidyTime = 30 * time.Second
-)
-
 // Postgres is a store in a PostgreSQL database, which several processes and clusters may share. Its size is not bounded, only the age of
 // records.
 type Postgres struct {
-	config *pgconn.Config
+	server *connector
+	db     *sql.DB
 	o      Options
 	reads  bool // the store is read only
 	closed atomic.Bool
 	// search is the time after which a search for a page goes on in windows, and window their number of records.
 	search time.Duration
 	window int
-	// limited begins transactions: the server ends those of a process that has vanished, so that their locks stop no other one.
-	limited string
 
 	writing, reading *link
 }
@@ -106,24 +97,21 @@ func NewPostgres(address string, o Options) (*Postgres, error) {
 	}
 	c.ConnectTimeout = sendTimeout
 	c.RuntimeParams["application_name"] = "ephor"
-	s := &Postgres{config: c, o: o, limited: limitedTo(queryTimeout), search: queryTimeout / 2, window: pageScan}
+	server := &connector{c, queryTimeout}
+	s := &Postgres{server: server, db: sql.OpenDB(server), o: o, search: queryTimeout / 2, window: pageScan}
+	s.db.SetMaxIdleConns(-1) // links keep connections
 	s.writing, s.reading = newLink(s.connect), newLink(s.connect)
 	return s, nil
 }
 
-// limitedTo returns the statements that end a transaction whose client is silent for a while.
-func limitedTo(d time.Duration) string {
-	return fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d; ", d.Milliseconds())
-}
-
 // connect returns a new connection. If the tables do not exist, it creates them.
-func (s *Postgres) connect(ctx context.Context) (*pgconn.PgConn, error) {
+func (s *Postgres) connect(ctx context.Context) (*sql.Conn, error) {
 	if s.closed.Load() {
 		return nil, errClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	c, err := pgconn.ConnectConfig(ctx, s.config)
+	c, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
@@ -131,40 +119,32 @@ func (s *Postgres) connect(ctx context.Context) (*pgconn.PgConn, error) {
 		return c, nil
 	}
 	if err := migrate(ctx, c); err != nil {
-		hangUp(c)
+		_ = c.Close() // it is not used again
 		return nil, fmt.Errorf("make the tables: %w", err)
 	}
 	return c, nil
 }
 
 // migrate changes the tables to the form that this version expects. Several processes may do so at once.
-func migrate(ctx context.Context, c *pgconn.PgConn) error {
-	run := func(text string) ([][][]byte, error) {
-		results, err := c.Exec(ctx, text).ReadAll()
-		if err != nil || len(results) == 0 {
-			return nil, err
-		}
-		return results[len(results)-1].Rows, nil
-	}
+func migrate(ctx context.Context, c *sql.Conn) error {
+	const current = "SELECT max(version) FROM ephor_decisions_version"
 	// A standby, and a user without the right to create tables, can only read them. An error means that they do not exist yet.
-	if rows, err := run("SELECT max(version) FROM ephor_decisions_version"); err == nil && string(rows[0][0]) == strconv.Itoa(len(migrations)) {
+	if version, _, err := number(ctx, c, current); err == nil && version == int64(len(migrations)) {
 		return nil
 	}
-	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS ephor_decisions_version (version int NOT NULL)", migrationLock)
-	return inTransaction(ctx, c, lock, func() error {
-		rows, err := run("SELECT coalesce(max(version), 0) FROM ephor_decisions_version")
+	return inTransaction(ctx, c, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d); CREATE TABLE IF NOT EXISTS ephor_decisions_version (version int NOT NULL)", migrationLock)); err != nil {
+			return err
+		}
+		version, _, err := number(ctx, tx, current)
 		if err != nil {
 			return err
 		}
-		version, err := strconv.Atoi(string(rows[0][0]))
-		if err != nil {
-			return err
-		}
-		if version > len(migrations) {
+		if version > int64(len(migrations)) {
 			return fmt.Errorf("they have the version %d, and this program knows %d", version, len(migrations))
 		}
-		for i := version; i < len(migrations); i++ {
-			if _, err := run(migrations[i] + fmt.Sprintf("; INSERT INTO ephor_decisions_version VALUES (%d)", i+1)); err != nil {
+		for i, text := range migrations[version:] {
+			if _, err := tx.ExecContext(ctx, text+fmt.Sprintf("; INSERT INTO ephor_decisions_version VALUES (%d)", int(version)+i+1)); err != nil {
 				return err
 			}
 		}
@@ -172,31 +152,25 @@ func migrate(ctx context.Context, c *pgconn.PgConn) error {
 	})
 }
 
-// recordRow is a record with the columns by which it is found.
-type recordRow struct {
-	At        int64    `json:"at"`
-	UID       string   `json:"uid"`
-	Cluster   string   `json:"cluster"`
-	Namespace string   `json:"namespace"`
-	User      string   `json:"username"`
-	Kind      string   `json:"kind"`
-	Verdict   string   `json:"verdict"`
-	Policies  []string `json:"policies"`
-	Record    string   `json:"record"`
-	// Bodies has the keys of the bodies in base64, with an empty text for a missing body; nil without a request.
-	Bodies []string `json:"bodies,omitempty"`
-}
-
 // plain returns a text that the database accepts: UTF-8 without zero bytes.
 func plain(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\ufffd"), "\ufffd")
 }
 
-// insertEntries stores a list of entries.
-const insertEntries = `INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies)
-SELECT (x->>'at')::bigint, x->>'uid', x->>'cluster', x->>'namespace', x->>'username', x->>'kind', x->>'verdict', ARRAY(SELECT jsonb_array_elements_text(x->'policies')), decode(x->>'record', 'base64'),
-  CASE WHEN x ? 'bodies' THEN ARRAY(SELECT decode(nullif(key, ''), 'base64') FROM jsonb_array_elements_text(x->'bodies') WITH ORDINALITY t(key, n) ORDER BY n) END
-FROM jsonb_array_elements($1::jsonb) x`
+// plainList returns texts that the database accepts.
+func plainList[T ~string](texts []T) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = plain(string(text))
+	}
+	return out
+}
+
+// insertRecords stores records whose columns are lists.
+const insertRecords = `INSERT INTO ephor_decisions (at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies)
+SELECT at, uid, cluster, namespace, username, kind, verdict, policies::text[], decode(record, 'base64'), string_to_array(nullif(bodies, ''), ',', '')::bytea[]
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
+  t(at, uid, cluster, namespace, username, kind, verdict, policies, record, bodies)`
 
 // Write implements decision.Store. It stores the records in one transaction.
 func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
@@ -206,47 +180,36 @@ func (s *Postgres) Write(ctx context.Context, records []decision.Record) error {
 // WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records, so that a batch whose connection was lost can be
 // stored again.
 func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
-	entries := make([]recordRow, len(records))
 	bodies := bodies{}
+	var columns [10][]string
 	for i := range records {
-		r := records[i]
-		var keys []string
-		if r.Request != nil {
-			var err error
-			if r.Request, keys, err = bodies.add(r.Request, r.Time.UnixMicro()/hour); err != nil {
-				return err
-			}
-		}
-		b, err := r.AppendProto(nil)
+		row, err := rowOfRecord(records[i], bodies)
 		if err != nil {
 			return err
 		}
-		policies := []string{}
-		for _, x := range r.Rules {
-			policies = append(policies, plain(x.Policy))
-		}
-		entries[i] = recordRow{
-			At: r.Time.UnixMicro(), UID: plain(r.UID), Cluster: plain(r.Cluster), Namespace: plain(r.Namespace), User: plain(r.User), Kind: plain(r.Kind), Verdict: plain(string(r.Verdict)),
-			Policies: policies, Record: base64.StdEncoding.EncodeToString(b), Bodies: keys,
+		for k, text := range row {
+			columns[k] = append(columns[k], text)
 		}
 	}
-	text, err := json.Marshal(entries)
-	if err != nil {
-		return err
+	args := make([]any, len(columns))
+	for k, column := range columns {
+		args[k] = column
 	}
-	err = s.write(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
-		first := "SELECT 1"
-		if len(bodies) > 0 {
-			first = "SELECT pg_advisory_xact_lock_shared(" + bodiesLock + ")"
-		}
-		return inTransaction(ctx, c, s.limited+first, func() error {
-			if stored, err := remember(ctx, c, batch); err != nil || stored {
+	err := s.write(ctx, func(ctx context.Context, c *sql.Conn) error {
+		return inTransaction(ctx, c, func(tx *sql.Tx) error {
+			if len(bodies) > 0 {
+				if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared("+bodiesLock+")"); err != nil {
+					return err
+				}
+			}
+			if stored, err := remember(ctx, tx, batch); err != nil || stored {
 				return err
 			}
-			if err := bodies.insert(ctx, c); err != nil {
+			if err := bodies.insert(ctx, tx); err != nil {
 				return err
 			}
-			return c.ExecParams(ctx, insertEntries, [][]byte{text}, nil, nil, nil).Read().Err
+			_, err := tx.ExecContext(ctx, insertRecords, args...)
+			return err
 		})
 	})
 	if err != nil {
@@ -255,8 +218,29 @@ func (s *Postgres) WriteOnce(ctx context.Context, batch decision.BatchID, record
 	return nil
 }
 
+// rowOfRecord returns the columns of a record for insertRecords, and adds its bodies to those of the batch.
+func rowOfRecord(r decision.Record, bodies bodies) (row [10]string, err error) {
+	var keys string
+	if r.Request != nil {
+		if r.Request, keys, err = bodies.add(r.Request, r.Time.UnixMicro()/hour); err != nil {
+			return row, err
+		}
+	}
+	text, err := r.AppendProto(nil)
+	if err != nil {
+		return row, err
+	}
+	policies := make([]string, len(r.Rules))
+	for i, x := range r.Rules {
+		policies[i] = plain(x.Policy)
+	}
+	return [...]string{
+		strconv.FormatInt(r.Time.UnixMicro(), 10), plain(r.UID), plain(r.Cluster), plain(r.Namespace), plain(r.User), plain(r.Kind), plain(string(r.Verdict)), array(policies), base64.StdEncoding.EncodeToString(text), keys,
+	}, nil
+}
+
 // write runs statements on the connection for writing.
-func (s *Postgres) write(ctx context.Context, run func(context.Context, *pgconn.PgConn) error) error {
+func (s *Postgres) write(ctx context.Context, run func(context.Context, *sql.Conn) error) error {
 	if s.reads {
 		return errReads
 	}
@@ -268,34 +252,45 @@ func (s *Postgres) Close() error {
 	s.closed.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return errors.Join(s.writing.close(ctx), s.reading.close(ctx))
+	return errors.Join(s.writing.close(ctx), s.reading.close(ctx), s.db.Close())
 }
 
-// query runs a query, on a separate connection for reading.
-func (s *Postgres) query(ctx context.Context, text string, args [][]byte) (rows [][][]byte, err error) {
+// query returns what scan reads from each row that a query selects, on a separate connection for reading.
+func query[T any](ctx context.Context, s *Postgres, scan func(*sql.Rows, *T) error, text string, args ...any) (out []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	err = s.reading.use(ctx, func(ctx context.Context, c *pgconn.PgConn) error {
-		done := c.ExecParams(ctx, text, args, nil, nil, nil).Read()
-		rows = done.Rows
-		return done.Err
+	err = s.reading.use(ctx, func(ctx context.Context, c *sql.Conn) error {
+		out = nil
+		return each(ctx, c, func(rows *sql.Rows) (bool, error) {
+			var one T
+			err := scan(rows, &one)
+			out = append(out, one)
+			return true, err
+		}, text, args...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read decisions: %w", err)
 	}
-	return rows, nil
+	return out, nil
 }
 
-// conditions has the conditions of a query, with their values.
+// conditions are the conditions of a query, with their values.
 type conditions struct {
 	text []string
-	args [][]byte
+	args []any
 }
 
-// add adds a condition in which $ is the placeholder of the value.
-func (c *conditions) add(text, value string) {
-	c.args = append(c.args, []byte(plain(value)))
-	c.text = append(c.text, strings.ReplaceAll(text, "$", "$"+strconv.Itoa(len(c.args))))
+// add adds a condition in which each $ is the placeholder of the next value.
+func (c *conditions) add(text string, values ...any) {
+	var b strings.Builder
+	for _, r := range text {
+		if b.WriteRune(r); r == '$' {
+			c.args = append(c.args, values[0])
+			values = values[1:]
+			b.WriteString(strconv.Itoa(len(c.args)))
+		}
+	}
+	c.text = append(c.text, b.String())
 }
 
 // where returns the conditions for a statement.
@@ -315,10 +310,10 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		than, order = ">", "at, id"
 	}
 	if !q.Since.IsZero() {
-		c.add("at >= $::bigint", strconv.FormatInt(q.Since.UnixMicro(), 10))
+		c.add("at >= $", q.Since.UnixMicro())
 	}
 	if !q.Until.IsZero() {
-		c.add("at < $::bigint", strconv.FormatInt(q.Until.UnixMicro(), 10))
+		c.add("at < $", q.Until.UnixMicro())
 	}
 	position, windows := strings.CutSuffix(after, inWindows)
 	if after != "" {
@@ -332,22 +327,22 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 	}
 	span := c
 	if q.UID != "" {
-		c.add("uid = $", q.UID)
+		c.add("uid = $", plain(q.UID))
 	}
 	if q.Cluster != "" {
-		c.add("cluster = $", q.Cluster)
+		c.add("cluster = $", plain(q.Cluster))
 	}
 	c.among("namespace", q.Namespaces)
 	c.among("username", q.Users)
 	c.among("kind", q.Kinds)
 	if len(q.Verdicts) > 0 {
-		c.add("verdict = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(q.Verdicts))
+		c.add("verdict = ANY($)", plainList(q.Verdicts))
 	}
 	if len(q.Policies) > 0 {
 		if pattern, ok := expression(q.Policies); ok {
 			c.add("EXISTS (SELECT 1 FROM unnest(policies) p WHERE p ~ $)", pattern)
 		} else {
-			c.add("policies && ARRAY(SELECT jsonb_array_elements_text($::jsonb))", jsonList(q.Policies))
+			c.add("policies && $", plainList(q.Policies))
 		}
 	}
 	if q.Sees != nil {
@@ -361,52 +356,43 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 				seen = append(seen, ns)
 			}
 		}
-		c.add("namespace = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(seen))
+		c.add("namespace = ANY($)", plainList(seen))
 	}
 	rows, end, windows, err := s.find(ctx, &c, &span, than, order, limit, windows)
 	if err != nil {
 		return page, err
 	}
-	full := limit > 0 && len(rows) == limit
-	if len(rows) > 0 {
-		length, err := strconv.Atoi(string(rows[len(rows)-1][4]))
-		if err != nil {
-			return page, fmt.Errorf("read decisions: %w", err)
-		}
-		full = full || length > pageBytes
-	}
+	full := limit > 0 && len(rows) == limit || len(rows) > 0 && rows[len(rows)-1].length > pageBytes
 	var found map[string]*decision.Body
 	keys := make([][]string, len(rows))
 	if q.Requests {
 		for i, row := range rows {
-			keys[i] = keysOf(row[3])
+			if row.bodies.Valid {
+				keys[i] = strings.Split(row.bodies.String, ",")
+			}
 		}
 		var n int
-		if found, n, err = s.bodies(ctx, keys); err != nil {
+		if found, n, _, err = readBodies(keys, 0, s.readBodies(ctx)); err != nil {
 			return page, err
 		}
 		rows, full = rows[:n], full || n < len(rows)
 	}
 	for i, row := range rows {
-		b, err := hex.DecodeString(strings.TrimPrefix(string(row[2]), `\x`))
-		if err != nil {
-			return page, fmt.Errorf("read decisions: %w", err)
-		}
 		var r decision.Record
-		if err := r.MergeProto(b); err != nil {
-			return page, fmt.Errorf("read decisions: %w", err)
-		}
-		if r.Request != nil {
+		if err = r.MergeProto(row.record); err == nil && r.Request != nil {
 			if !q.Requests {
 				r.Request = nil
-			} else if r.Request, err = withBodies(r.Request, keys[i], found); err != nil {
-				return page, err
+			} else {
+				r.Request, err = united(r.Request, keys[i], found)
 			}
+		}
+		if err != nil {
+			return page, fmt.Errorf("read decisions: %w", err)
 		}
 		page.Records = append(page.Records, r)
 	}
 	if full {
-		end = string(rows[len(rows)-1][0]) + "." + string(rows[len(rows)-1][1])
+		end = rows[len(rows)-1].position()
 	}
 	if page.Next = end; end != "" && windows {
 		page.Next += inWindows
@@ -414,17 +400,33 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 	return page, nil
 }
 
+// pageRow is a row of a page.
+type pageRow struct {
+	at, id int64
+	record []byte
+	bodies sql.NullString // keys, with commas between them
+	length int64          // of the records up to this one, in bytes
+}
+
+// position returns the position after the row.
+func (r *pageRow) position() string {
+	return strconv.FormatInt(r.at, 10) + "." + strconv.FormatInt(r.id, 10)
+}
+
 // inWindows ends the position of a page whose search goes on in windows.
 const inWindows = ".w"
 
 // find returns the rows of a page. If the search for them takes too long, it searches only a window of the records that span selects, and returns
 // the position of its end; end is empty if nothing is left.
-func (s *Postgres) find(ctx context.Context, c, span *conditions, than, order string, limit int, windows bool) (rows [][][]byte, end string, _ bool, err error) {
+func (s *Postgres) find(ctx context.Context, c, span *conditions, than, order string, limit int, windows bool) (rows []pageRow, end string, _ bool, err error) {
 	// The page ends with the record that exceeds its length.
-	rowsOf := func(ctx context.Context, c *conditions) ([][][]byte, error) {
-		return s.query(ctx, "SELECT at, id, record, bodies, before + octet_length(record) FROM (SELECT *, sum(octet_length(record)) OVER (ORDER BY "+order+") - octet_length(record) AS before"+
-			" FROM (SELECT at, id, record, bodies FROM ephor_decisions"+c.where()+" ORDER BY "+order+" LIMIT "+strconv.Itoa(max(limit, 0))+") AS most) AS page"+
-			" WHERE before <= "+strconv.Itoa(pageBytes)+" ORDER BY "+order, c.args)
+	rowsOf := func(ctx context.Context, c *conditions) ([]pageRow, error) {
+		return query(ctx, s, func(rows *sql.Rows, x *pageRow) error {
+			return rows.Scan(&x.at, &x.id, &x.record, &x.bodies, &x.length)
+		},
+			"SELECT at, id, record, array_to_string(bodies, ',', ''), (before + octet_length(record))::bigint FROM (SELECT *, sum(octet_length(record)) OVER (ORDER BY "+order+") - octet_length(record) AS before"+
+				" FROM (SELECT at, id, record, bodies FROM ephor_decisions"+c.where()+" ORDER BY "+order+" LIMIT "+strconv.Itoa(max(limit, 0))+") AS most) AS page"+
+				" WHERE before <= "+strconv.Itoa(pageBytes)+" ORDER BY "+order, c.args...)
 	}
 	if !windows {
 		soon, cancel := context.WithTimeout(ctx, s.search)
@@ -433,14 +435,14 @@ func (s *Postgres) find(ctx context.Context, c, span *conditions, than, order st
 			return rows, "", false, err
 		}
 	}
-	last, err := s.query(ctx, "SELECT at, id FROM ephor_decisions"+span.where()+" ORDER BY "+order+" LIMIT 1 OFFSET "+strconv.Itoa(s.window-1), span.args)
+	last, err := query(ctx, s, func(rows *sql.Rows, x *pageRow) error { return rows.Scan(&x.at, &x.id) },
+		"SELECT at, id FROM ephor_decisions"+span.where()+" ORDER BY "+order+" LIMIT 1 OFFSET "+strconv.Itoa(s.window-1), span.args...)
 	if err != nil {
 		return nil, "", true, err
 	}
 	if len(last) > 0 {
-		at, id := string(last[0][0]), string(last[0][1])
-		end = at + "." + id
-		c.text = append(c.text, "NOT (at, id) "+than+" ("+at+", "+id+")")
+		end = last[0].position()
+		c.add("NOT (at, id) "+than+" ($, $)", last[0].at, last[0].id)
 	}
 	rows, err = rowsOf(ctx, c)
 	return rows, end, true, err
@@ -455,23 +457,14 @@ func (c *conditions) among(column string, patterns []string) {
 		c.add(column+" ~ $", pattern)
 		return
 	}
-	c.add(column+" = ANY(ARRAY(SELECT jsonb_array_elements_text($::jsonb)))", jsonList(patterns))
-}
-
-// jsonList returns a list as JSON.
-func jsonList[T ~string](texts []T) string {
-	out, err := json.Marshal(texts)
-	if err != nil {
-		return "[]" // texts can always be encoded
-	}
-	return string(out)
+	c.add(column+" = ANY($)", plainList(patterns))
 }
 
 // expression returns the regular expression of patterns with wildcards; false if none has any.
 func expression(patterns []string) (string, bool) {
 	found := false
 	var all []string
-	for _, p := range patterns {
+	for _, p := range plainList(patterns) {
 		found = found || wildcard.Has(p)
 		var b strings.Builder
 		for _, r := range p {
@@ -493,17 +486,9 @@ func expression(patterns []string) (string, bool) {
 
 // Namespaces implements decision.Reader. It reads the index once for each namespace.
 func (s *Postgres) Namespaces(ctx context.Context) ([]string, error) {
-	rows, err := s.query(ctx, `WITH RECURSIVE found AS (
+	return query(ctx, s, func(rows *sql.Rows, name *string) error { return rows.Scan(name) }, `WITH RECURSIVE found AS (
   (SELECT namespace FROM ephor_decisions ORDER BY namespace LIMIT 1)
   UNION ALL
   SELECT (SELECT namespace FROM ephor_decisions WHERE namespace > found.namespace ORDER BY namespace LIMIT 1) FROM found WHERE found.namespace IS NOT NULL
-) SELECT namespace FROM found WHERE namespace <> ''`, nil)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, len(rows))
-	for i, row := range rows {
-		out[i] = string(row[0])
-	}
-	return out, nil
+) SELECT namespace FROM found WHERE namespace <> ''`)
 }

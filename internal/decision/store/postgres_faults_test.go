@@ -23,7 +23,7 @@ func (d *database) run(text string) [][][]byte {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer hangUp(c)
+	defer func() { _ = c.Close(context.Background()) }()
 	results, err := c.Exec(d.t.Context(), text).ReadAll()
 	if err != nil {
 		d.t.Fatal(err)
@@ -53,7 +53,7 @@ CREATE TRIGGER held BEFORE DELETE ON ephor_decisions FOR EACH ROW EXECUTE FUNCTI
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	release = sync.OnceFunc(func() { hangUp(c) })
+	release = sync.OnceFunc(func() { _ = c.Close(context.Background()) })
 	d.t.Cleanup(release)
 	return release
 }
@@ -121,7 +121,7 @@ func TestPostgresFreshStart(t *testing.T) {
 	write(true)
 
 	// The server of an open connection becomes a standby, and its address leads to another one.
-	if _, err := s.writing.conn.Exec(t.Context(), "SET default_transaction_read_only = on").ReadAll(); err != nil {
+	if _, err := s.writing.conn.ExecContext(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
 	write(true)
@@ -270,7 +270,7 @@ func TestPostgresClientVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gone.Close()
-	gone.limited = limitedTo(time.Second)
+	gone.server.silence = time.Second
 	records := withRequests(some(20, rand.New(rand.NewPCG(91, 92))), rand.New(rand.NewPCG(93, 94)))
 	if err := gone.Write(t.Context(), records[:10]); err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ CREATE TRIGGER stopped BEFORE INSERT ON ephor_decisions FOR EACH ROW EXECUTE FUN
 	go func() { done <- gone.Write(ctx, records[10:]) }()
 	d.held() // the bodies of the records are in the transaction
 	v.vanish()
-	hangUp(c)
+	_ = c.Close(t.Context())
 	other := d.open(Options{})
 	if err := other.Write(soon(t), records[10:]); err != nil {
 		t.Errorf("another process: %v", err)

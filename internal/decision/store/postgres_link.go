@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -14,18 +14,18 @@ const answerTimeout = 2 * time.Second
 // link is a connection to the database that one caller at a time uses. After a failure it is closed, so that the server undoes what is not
 // committed, and the next caller gets a new one.
 type link struct {
-	connect func(context.Context) (*pgconn.PgConn, error)
+	connect func(context.Context) (*sql.Conn, error)
 	turn    *semaphore.Weighted
-	conn    *pgconn.PgConn
+	conn    *sql.Conn
 }
 
-func newLink(connect func(context.Context) (*pgconn.PgConn, error)) *link {
+func newLink(connect func(context.Context) (*sql.Conn, error)) *link {
 	return &link{connect: connect, turn: semaphore.NewWeighted(1)}
 }
 
 // use runs statements that may run more than once. If they fail on an old connection, it runs them again on a new one: the server may have
 // restarted, or may have become a standby.
-func (l *link) use(ctx context.Context, run func(context.Context, *pgconn.PgConn) error) (err error) {
+func (l *link) use(ctx context.Context, run func(context.Context, *sql.Conn) error) (err error) {
 	if err := l.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -49,20 +49,20 @@ func (l *link) use(ctx context.Context, run func(context.Context, *pgconn.PgConn
 }
 
 // answers reports whether the server of a connection answers. A server that has vanished does not close its connections.
-func answers(ctx context.Context, c *pgconn.PgConn) bool {
+func answers(ctx context.Context, c *sql.Conn) bool {
 	limit := answerTimeout
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(end)/2)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return c.Ping(ctx) == nil
+	return c.PingContext(ctx) == nil
 }
 
 // drop closes the connection if there is one. The caller has the turn.
 func (l *link) drop() {
 	if l.conn != nil {
-		hangUp(l.conn)
+		_ = l.conn.Close() // it is not used again
 	}
 	l.conn = nil
 }
@@ -75,23 +75,4 @@ func (l *link) close(ctx context.Context) error {
 	defer l.turn.Release(1)
 	l.drop()
 	return nil
-}
-
-// hangUp closes a connection. It does not wait for a server that has vanished.
-func hangUp(c *pgconn.PgConn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = c.Close(ctx) // it is not used again
-}
-
-// inTransaction runs a function in a transaction that begins with a statement. If it fails, the caller closes the connection.
-func inTransaction(ctx context.Context, c *pgconn.PgConn, first string, run func() error) error {
-	if _, err := c.Exec(ctx, "BEGIN; "+first).ReadAll(); err != nil {
-		return err
-	}
-	if err := run(); err != nil {
-		return err
-	}
-	_, err := c.Exec(ctx, "COMMIT").ReadAll()
-	return err
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/hex"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,50 +13,93 @@ import (
 
 // parts is the stored form of a record: the parts that many records have in common, and the parts of this record only.
 type parts struct {
-	what, who, place, shape, texts decision.Record // with those fields only
-	uid                            any             // 16 bytes, or the text if it is not a UUID
-	times                          []byte          // of the rules, one byte each
-	object, patch                  []byte
-	rest                           decision.Record // fields that are in no other part
+	terms         [len(classes)]decision.Record // with the fields of the column only
+	uid           any                           // of uidColumn
+	times         []byte                        // of the rules, one byte each
+	object, patch []byte
+	rest          decision.Record // fields that are in no other part
+}
+
+// The columns of a decision with the id of a term, in their order.
+const (
+	whatColumn = iota
+	whoColumn
+	placeColumn
+	shapeColumn
+	textsColumn
+)
+
+// classes has the classes of the terms in those columns.
+var classes = [...]int{whatColumn: classWhat, whoColumn: classWho, placeColumn: classPlace, shapeColumn: classShape, textsColumn: classTexts}
+
+var (
+	// fieldsOf has the fields of a record that the terms in a column hold. The texts are also those of the rules.
+	fieldsOf = [len(classes)][]int{
+		whatColumn:  fields("Schema", "Webhook", "Operation", "Group", "Version", "Kind", "Subresource", "DryRun", "Cluster", "Verdict", "Allowed", "Share", "Policies"),
+		whoColumn:   fields("User", "Groups"),
+		placeColumn: fields("Namespace"),
+		shapeColumn: fields("Rules"),
+		textsColumn: fields("Message"),
+	}
+	// apart has the fields that have a column or a table of their own.
+	apart = fields("Time", "Duration", "UID", "Name", "Object", "Patch", "Request")
+	// others has the fields of the rest.
+	others = func() (out []int) {
+		known := slices.Concat(append(fieldsOf[:], apart)...)
+		for i := range reflect.TypeFor[decision.Record]().NumField() {
+			if !slices.Contains(known, i) {
+				out = append(out, i)
+			}
+		}
+		return out
+	}()
+)
+
+// fields returns the indexes of fields of a record.
+func fields(names ...string) (out []int) {
+	for _, name := range names {
+		f, ok := reflect.TypeFor[decision.Record]().FieldByName(name)
+		if !ok {
+			panic("a record has no field " + name) // every test would find that
+		}
+		out = append(out, f.Index[0])
+	}
+	return out
+}
+
+// copyFields copies fields from one record to another.
+func copyFields(to, from *decision.Record, fields []int) {
+	a, b := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
+	for _, i := range fields {
+		a.Field(i).Set(b.Field(i))
+	}
 }
 
 // split returns the parts of a record.
 func split(r *decision.Record) *parts {
-	p := &parts{rest: *r}
-	p.what = decision.Record{
-		Schema: r.Schema, Webhook: r.Webhook, Operation: r.Operation, Group: r.Group, Version: r.Version, Kind: r.Kind, Subresource: r.Subresource, DryRun: r.DryRun,
-		Cluster: r.Cluster, Verdict: r.Verdict, Allowed: r.Allowed, Share: r.Share, Policies: r.Policies,
+	p := &parts{}
+	copyFields(&p.rest, r, others)
+	for column := whatColumn; column <= placeColumn; column++ {
+		copyFields(&p.terms[column], r, fieldsOf[column])
 	}
-	p.who = decision.Record{User: r.User, Groups: r.Groups}
-	p.place = decision.Record{Namespace: r.Namespace}
-	words := newWords(r)
-	p.texts.Message = words.cut(r.Message)
-	some := p.texts.Message != ""
+	words, shape, texts := newWords(r), &p.terms[shapeColumn], &p.terms[textsColumn]
+	texts.Message = words.cut(r.Message)
+	some := texts.Message != ""
 	for _, x := range r.Rules {
 		p.times = append(p.times, brief(x.Duration))
 		text := decision.Result{Message: words.cut(x.Message), Path: x.Path}
-		p.texts.Rules = append(p.texts.Rules, text)
+		texts.Rules = append(texts.Rules, text)
 		some = some || text.Message != "" || text.Path != ""
 		x.Message, x.Path, x.Duration = "", "", 0
-		p.shape.Rules = append(p.shape.Rules, x)
+		shape.Rules = append(shape.Rules, x)
 	}
-	for n := len(p.texts.Rules); n > 0 && p.texts.Rules[n-1].Message == "" && p.texts.Rules[n-1].Path == ""; n-- {
-		p.texts.Rules = p.texts.Rules[:n-1]
+	for n := len(texts.Rules); n > 0 && texts.Rules[n-1].Message == "" && texts.Rules[n-1].Path == ""; n-- {
+		texts.Rules = texts.Rules[:n-1]
 	}
 	if !some {
-		p.texts.Rules = nil
+		texts.Rules = nil
 	}
-	p.uid = r.UID
-	if b := uuid(r.UID); b != nil {
-		p.uid = b
-	}
-	p.object, p.patch = sum(r.Object), sum(r.Patch)
-	// Remove the fields that are in other parts.
-	x := &p.rest
-	x.Schema, x.Webhook, x.Operation, x.Group, x.Version, x.Kind, x.Subresource, x.Cluster, x.Verdict, x.Policies = "", "", "", "", "", "", "", "", "", ""
-	x.DryRun, x.Allowed, x.Share, x.Time, x.Duration, x.UID = false, false, 0, time.Time{}, 0, ""
-	x.User, x.Groups, x.Namespace, x.Name, x.Message, x.Rules, x.Object, x.Patch = "", nil, "", "", "", nil, "", ""
-	x.Request = nil // it has separate tables
+	p.uid, p.object, p.patch = uidColumn(r.UID), sum(r.Object), sum(r.Patch)
 	return p
 }
 
@@ -120,6 +165,14 @@ func long(b byte) time.Duration {
 		return 0
 	}
 	return time.Duration(math.Exp2((float64(b)-10)/steps) * float64(time.Microsecond))
+}
+
+// uidColumn returns a UID as it is stored: the 16 bytes of a UUID, or the text.
+func uidColumn(uid string) any {
+	if b := uuid(uid); b != nil {
+		return b
+	}
+	return uid
 }
 
 // uuid returns the bytes of a UUID in its usual form; nil for other texts.

@@ -111,15 +111,14 @@ type SQLite struct {
 	lock    *os.File
 	write   *sql.DB
 	closed  bool
-	checked bool // this process has opened the file
-	suspect bool // the open file looked damaged
-	known   map[[16]byte]term
-	bodies  map[[16]byte]term
+	checked bool      // this process has opened the file
+	suspect bool      // the open file looked damaged
 	looked  time.Time // when the age of records was last checked
 	swept   int64     // the hour before which unused terms were deleted
 	erasing bool      // a user is being erased: there is the table erased
-	// Prepared statements of write.
-	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
+	// The tables of values that are stored once, and the prepared statements of write.
+	termRows, bodyRows interned
+	prepared           statements
 
 	// reading guards read, which changes when the file is replaced.
 	reading sync.RWMutex
@@ -140,9 +139,6 @@ var sqliteRow = row{
 	read: func(address string) (Readable, error) { return ReadSQLite(strings.TrimPrefix(address, "sqlite:")) },
 }
 
-// term is a row of the table.
-type term struct{ id, last int64 }
-
 // NewSQLite returns the store in a file. The first write or query opens the file, since another process may still have it open.
 func NewSQLite(path string, o Options) (*SQLite, error) {
 	if path == "" {
@@ -152,7 +148,11 @@ func NewSQLite(path string, o Options) (*SQLite, error) {
 		return nil, fmt.Errorf("a store has at least %d bytes", minPages*pageSize)
 	}
 	life, die := context.WithCancel(context.Background())
-	return &SQLite{path: path, o: o, search: pageTime, check: quickCheck, life: life, die: die, turn: semaphore.NewWeighted(1), known: map[[16]byte]term{}, bodies: map[[16]byte]term{}, parts: map[int64]*decision.Record{}}, nil
+	return &SQLite{
+		path: path, o: o, search: pageTime, check: quickCheck, life: life, die: die, turn: semaphore.NewWeighted(1), parts: map[int64]*decision.Record{},
+		termRows: interned{find: findTerm, add: addTerm, touch: touchTerm, kind: erasedTerm, rows: map[[16]byte]lastUse{}},
+		bodyRows: interned{find: findBody, add: addBody, touch: touchBody, kind: erasedBody, rows: map[[16]byte]lastUse{}},
+	}, nil
 }
 
 // ReadSQLite returns a read-only store for a file that another process may have open.
@@ -274,22 +274,8 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	if err := migrateFile(ctx, s.write, before); err != nil {
 		return err
 	}
-	for _, p := range []struct {
-		to  **sql.Stmt
-		sql string
-	}{
-		{&s.find, "SELECT id, last FROM term WHERE key = ?"},
-		{&s.add, "INSERT INTO term (class, key, value, last) VALUES (?, ?, ?, ?)"},
-		{&s.touch, "UPDATE term SET last = ? WHERE id = ?"},
-		{&s.mark, "INSERT OR IGNORE INTO shape_policy (policy, shape) VALUES (?, ?)"},
-		{&s.findBody, "SELECT id, last FROM body WHERE key = ?"},
-		{&s.addBody, "INSERT INTO body (key, last, value) VALUES (?, ?, ?)"},
-		{&s.touchBody, "UPDATE body SET last = ? WHERE id = ?"},
-		{&s.putRequest, "INSERT OR REPLACE INTO request (id, head, object, old, options, lookups) VALUES (?, ?, ?, ?, ?, ?)"},
-		{&s.addBatch, "INSERT OR IGNORE INTO batch (id, at) VALUES (?, ?)"},
-		{&s.put, "INSERT OR IGNORE INTO decision (id, uid, what, who, place, name, shape, texts, took, times, object, patch, rest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-	} {
-		if *p.to, err = s.write.PrepareContext(ctx, p.sql); err != nil {
+	for i, text := range sqliteStatements {
+		if s.prepared[i], err = s.write.PrepareContext(ctx, text); err != nil {
 			return err
 		}
 	}
@@ -300,28 +286,21 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 // migrateFile creates the tables, and changes those of an earlier version, in one transaction. In a file of this version it writes nothing: the
 // disk may be full.
 func migrateFile(ctx context.Context, db *sql.DB, version int) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // no effect after Commit
-	if _, err := tx.ExecContext(ctx, sqliteTables+sqliteRequests+sqliteBatches); err != nil {
-		return err
-	}
-	if version != sqliteVersion {
+	return inTransaction(ctx, db, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, sqliteTables+sqliteRequests+sqliteBatches); err != nil || version == sqliteVersion {
+			return err
+		}
 		setup := fmt.Sprintf("PRAGMA user_version = %d;", sqliteVersion)
-		columns, err := texts(ctx, tx, "SELECT name FROM pragma_table_info('request')")
+		columns, err := column[string](ctx, tx, "SELECT name FROM pragma_table_info('request')")
 		if err != nil {
 			return err
 		}
 		if !slices.Contains(columns, "lookups") { // a file of version 2 can have it: earlier programs did not migrate in a transaction
 			setup += columnLookups
 		}
-		if _, err := tx.ExecContext(ctx, setup); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
+		_, err = tx.ExecContext(ctx, setup)
+		return err
+	})
 }
 
 // quickCheck reads the whole file, and returns an error if it is damaged.
@@ -388,8 +367,8 @@ func (s *SQLite) connect(query string, pragmas ...string) (*sql.DB, error) {
 
 // forget clears the terms and bodies that are kept in memory.
 func (s *SQLite) forget() {
-	clear(s.known)
-	clear(s.bodies)
+	clear(s.termRows.rows)
+	clear(s.bodyRows.rows)
 }
 
 // endReading closes the database for queries, if it is still this one.

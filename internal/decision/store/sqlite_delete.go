@@ -2,32 +2,25 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"math"
-	"time"
 )
 
 // Tidy deletes records that are too old, and the oldest ones if there are too many. Writes take turns with its steps. If there are many, it
 // deletes a part of them.
 func (s *SQLite) Tidy(ctx context.Context) error {
-	end := time.Now().Add(tidyTime)
-	for more := true; more && time.Now().Before(end); {
+	return forAWhile(func() (more bool, err error) {
 		if err := s.turn.Acquire(ctx, 1); err != nil {
-			return err
+			return false, err
 		}
-		err := error(nil)
-		if more = s.write != nil; more { // otherwise it is not open yet
-			if more, err = s.bound(ctx); broken(err) {
-				s.end()
-			}
+		defer s.turn.Release(1)
+		if s.write == nil { // it is not open yet
+			return false, nil
 		}
-		s.turn.Release(1)
-		if err != nil {
-			return err
+		if more, err = s.bound(ctx); broken(err) {
+			s.end()
 		}
-	}
-	return nil
+		return more, err
+	})
 }
 
 // bound deletes some of the oldest records if there are too many or if they are too old, and reports whether there may be more of them. One call
@@ -62,53 +55,42 @@ func (s *SQLite) used(ctx context.Context) (int64, error) {
 
 // trim deletes the oldest n records; if there are fewer, half of them. It returns their number.
 func (s *SQLite) trim(ctx context.Context, n int) (int64, error) {
-	var id sql.NullInt64
-	err := s.write.QueryRowContext(ctx, "SELECT id FROM decision ORDER BY id LIMIT 1 OFFSET ?", n).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = s.write.QueryRowContext(ctx, "SELECT id FROM decision ORDER BY id LIMIT 1 OFFSET (SELECT count(*) / 2 FROM decision)").Scan(&id)
+	id, ok, err := number(ctx, s.write, "SELECT id FROM decision ORDER BY id LIMIT 1 OFFSET ?", n)
+	if err == nil && !ok {
+		id, ok, err = number(ctx, s.write, "SELECT id FROM decision ORDER BY id LIMIT 1 OFFSET (SELECT count(*) / 2 FROM decision)")
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	if err != nil {
+	if err != nil || !ok {
 		return 0, err
 	}
-	return s.before(ctx, id.Int64, n)
+	return s.before(ctx, id, n)
 }
 
 // before deletes the oldest records before an id, at most most of them, and terms that no record uses any longer.
 func (s *SQLite) before(ctx context.Context, id int64, most int) (int64, error) {
-	done, err := s.write.ExecContext(ctx, "DELETE FROM decision WHERE id IN (SELECT id FROM decision WHERE id < ? ORDER BY id LIMIT ?)", id, most)
-	if err != nil {
-		return 0, err
-	}
-	n, err := done.RowsAffected()
+	n, err := affected(s.write.ExecContext(ctx, "DELETE FROM decision WHERE id IN (SELECT id FROM decision WHERE id < ? ORDER BY id LIMIT ?)", id, most))
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	var first sql.NullInt64
-	if err := s.write.QueryRowContext(ctx, "SELECT min(id) FROM decision").Scan(&first); err != nil {
+	first, some, err := number(ctx, s.write, "SELECT min(id) FROM decision")
+	if err != nil {
 		return 0, err
 	}
-	at, rest := int64(math.MaxInt64), int64(math.MaxInt64)
-	if first.Valid {
-		at, rest = first.Int64/hour, first.Int64
+	at := first / hour
+	if !some {
+		at, first = math.MaxInt64, math.MaxInt64
 	}
-	if err := s.deleteRequests(ctx, rest, most); err != nil {
+	if err := s.deleteRequests(ctx, first, most); err != nil {
 		return 0, err
 	}
 	if at <= s.swept {
 		return n, nil
 	}
-	clear(s.known)
+	clear(s.termRows.rows)
 	if _, err := s.write.ExecContext(ctx, "DELETE FROM shape_policy WHERE shape IN (SELECT id FROM term WHERE class = 4 AND class < 9 AND last < ?)", at); err != nil {
 		return 0, err
 	}
-	if done, err = s.write.ExecContext(ctx, "DELETE FROM term WHERE id IN (SELECT id FROM term WHERE last < ? LIMIT ?)", at, most); err != nil {
-		return 0, err
-	}
-	swept, err := done.RowsAffected()
-	if err == nil && first.Valid && swept < int64(most) {
+	swept, err := affected(s.write.ExecContext(ctx, "DELETE FROM term WHERE id IN (SELECT id FROM term WHERE last < ? LIMIT ?)", at, most))
+	if err == nil && some && swept < int64(most) {
 		s.swept = at
 	}
 	return n, err

@@ -32,8 +32,7 @@ var (
 )
 
 // EraseUser implements decision.Eraser. The erased data is overwritten in the file. Messages and names of objects may contain the name of the
-// person, so data that only these decisions use is erased, too. Each step is a transaction, and writes take turns with the steps. The data is
-// erased before the decisions, so that another erasure finds what is left after a failure.
+// person, so data that only these decisions use is erased, too. Each step is a transaction, and writes take turns with the steps.
 func (s *SQLite) EraseUser(ctx context.Context, name string) (n int, err error) {
 	var terms []int64
 	if err := s.eraseStep(ctx, func(tx *sql.Tx) (err error) {
@@ -46,34 +45,18 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (n int, err error) 
 	}, true); err != nil || len(terms) == 0 {
 		return 0, err
 	}
+	const window = "id >= ?1 AND id < ?2 AND "
 	user := "who IN (" + list(terms) + ")"
-	if _, err := s.eraseWindows(ctx, fmt.Sprintf("INSERT OR IGNORE INTO erased "+usedBy, "id >= ?1 AND id < ?2 AND "+user)); err != nil {
-		return 0, err
+	e := &erasure{
+		find: fmt.Sprintf("INSERT OR IGNORE INTO erased "+usedBy, window+user),
+		keep: fmt.Sprintf("DELETE FROM erased WHERE (kind, id) IN ("+usedBy+")", window+"(who IS NULL OR NOT "+user+")"),
+		delete: []string{
+			"DELETE FROM request WHERE id IN (SELECT id FROM decision WHERE " + window + user + ")",
+			"DELETE FROM decision WHERE " + window + user,
+		},
+		window: s.eraseWindow, part: s.erasePart,
 	}
-	if _, err := s.eraseWindows(ctx, fmt.Sprintf("DELETE FROM erased WHERE (kind, id) IN ("+usedBy+")", "id >= ?1 AND id < ?2 AND (who IS NULL OR NOT "+user+")")); err != nil {
-		return 0, err
-	}
-	for left := true; left; {
-		if err := s.eraseStep(ctx, func(tx *sql.Tx) error {
-			s.forget()
-			s.forgetParts()
-			_, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TEMP TABLE part AS SELECT kind, id FROM erased LIMIT %d;
-DELETE FROM term WHERE id IN (SELECT id FROM part WHERE kind = %d);
-DELETE FROM body WHERE id IN (SELECT id FROM part WHERE kind = %d);
-DELETE FROM erased WHERE (kind, id) IN (SELECT kind, id FROM part);
-DROP TABLE part`, stepRows, erasedTerm, erasedBody))
-			if err != nil {
-				return err
-			}
-			return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM erased)").Scan(&left)
-		}, false); err != nil {
-			return 0, err
-		}
-	}
-	if _, err := s.eraseWindows(ctx, "DELETE FROM request WHERE id IN (SELECT id FROM decision WHERE id >= ?1 AND id < ?2 AND "+user+")"); err != nil {
-		return 0, err
-	}
-	if n, err = s.eraseWindows(ctx, "DELETE FROM decision WHERE id >= ?1 AND id < ?2 AND "+user); err != nil {
+	if n, err = e.run(ctx); err != nil {
 		return n, err
 	}
 	err = s.eraseStep(ctx, func(tx *sql.Tx) error {
@@ -105,44 +88,42 @@ func (s *SQLite) eraseStep(ctx context.Context, run func(*sql.Tx) error, first b
 			return errReopened
 		}
 		defer func() { s.erasing = s.erasing && err == nil }()
-		tx, err := s.write.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }() // no effect after Commit
-		if err := run(tx); err != nil {
-			return err
-		}
-		return tx.Commit()
+		return inTransaction(ctx, s.write, run)
 	})
 }
 
-// eraseWindows runs a statement for each window of the decisions, whose ids are from ?1 to before ?2. It returns the number of rows that it changed.
-func (s *SQLite) eraseWindows(ctx context.Context, text string) (n int, err error) {
-	from := sql.NullInt64{Int64: math.MinInt64, Valid: true}
-	for from.Valid {
-		if err := s.eraseStep(ctx, func(tx *sql.Tx) error {
-			var to sql.NullInt64
-			err := tx.QueryRowContext(ctx, "SELECT id FROM decision WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?", from.Int64, stepRows).Scan(&to)
-			if err != nil && !errors.Is(err, sql.ErrNoRows) {
-				return err
-			}
-			end := int64(math.MaxInt64)
-			if to.Valid {
-				end = to.Int64
-			}
-			done, err := tx.ExecContext(ctx, text, from.Int64, end)
-			if err != nil {
-				return err
-			}
-			more, err := done.RowsAffected()
-			n, from = n+int(more), to
+// eraseWindow is the window of an erasure. The ids of its decisions are from ?1 to before ?2.
+func (s *SQLite) eraseWindow(ctx context.Context, text string, from int64) (n, next int64, more bool, err error) {
+	err = s.eraseStep(ctx, func(tx *sql.Tx) (err error) {
+		next, more, err = number(ctx, tx, "SELECT id FROM decision WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?", from, stepRows)
+		if err != nil {
 			return err
-		}, false); err != nil {
-			return n, err
 		}
-	}
-	return n, nil
+		if !more {
+			next = math.MaxInt64
+		}
+		n, err = affected(tx.ExecContext(ctx, text, from, next))
+		return err
+	}, false)
+	return n, next, more, err
+}
+
+// erasePart is the part of an erasure.
+func (s *SQLite) erasePart(ctx context.Context) (left bool, err error) {
+	err = s.eraseStep(ctx, func(tx *sql.Tx) error {
+		s.forget()
+		s.forgetParts()
+		_, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TEMP TABLE part AS SELECT kind, id FROM erased LIMIT %d;
+DELETE FROM term WHERE id IN (SELECT id FROM part WHERE kind = %d);
+DELETE FROM body WHERE id IN (SELECT id FROM part WHERE kind = %d);
+DELETE FROM erased WHERE (kind, id) IN (SELECT kind, id FROM part);
+DROP TABLE part`, stepRows, erasedTerm, erasedBody))
+		if err == nil {
+			_, left, err = number(ctx, tx, "SELECT 1 FROM erased LIMIT 1")
+		}
+		return err
+	}, false)
+	return left, err
 }
 
 // uses removes data that a new record uses from the data that is erased.

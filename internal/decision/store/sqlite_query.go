@@ -1,7 +1,7 @@
 package store
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -28,7 +28,8 @@ const (
 	ahead = 32
 )
 
-const columns = "id, uid, what, who, place, name, shape, texts, took, times, object, patch, rest"
+// columns are the columns of a decision: those with the id of a term are next to each other.
+const columns = "id, uid, what, who, place, shape, texts, name, took, times, object, patch, rest"
 
 // selection is a query in terms of ids.
 type selection struct {
@@ -71,13 +72,14 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	if err := s.choose(ctx, tx, q, sel); err != nil || sel.none || from >= to || limit <= 0 {
 		return page, err
 	}
-	r := &pageReader{store: s, tx: tx, sel: sel, limit: limit, until: time.Now().Add(s.search), page: &page, with: q.Requests && s.version > 1}
+	r := &pageReader{store: s, tx: tx, sel: sel, oldest: q.Oldest, order: " ORDER BY id DESC", limit: limit, until: time.Now().Add(s.search), page: &page, with: q.Requests && s.version > 1}
+	if q.Oldest {
+		r.order = " ORDER BY id"
+	}
 	switch {
 	case sel.uid != nil:
-		err = r.byUID(ctx, q.Oldest)
-	case q.Oldest:
-		err = r.forward(ctx)
-	case sel.shapes != nil && len(sel.shapes) <= maxShapes:
+		err = r.byUID(ctx)
+	case sel.shapes != nil && len(sel.shapes) <= maxShapes && !q.Oldest:
 		err = r.byShape(ctx)
 	default:
 		err = r.scan(ctx)
@@ -124,37 +126,30 @@ func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(error), err er
 // choose translates a query to ids.
 func (s *SQLite) choose(ctx context.Context, tx *sql.Tx, q *decision.Query, sel *selection) error {
 	var where []string
-	in := func(column string, class int, orNone bool, take func(*decision.Record) bool) error {
-		ids, err := s.terms(ctx, tx, class, take)
+	for _, x := range []struct {
+		some   bool // the query selects by the column
+		column string
+		class  int
+		of     decision.Query // the conditions for the column
+	}{
+		{len(q.Kinds) > 0 || len(q.Verdicts) > 0 || q.Cluster != "", "what", classWhat, decision.Query{Kinds: q.Kinds, Verdicts: q.Verdicts, Cluster: q.Cluster}},
+		{len(q.Users) > 0, "who", classWho, decision.Query{Users: q.Users}},
+		{len(q.Namespaces) > 0 || q.Sees != nil, "place", classPlace, decision.Query{Namespaces: q.Namespaces, Sees: q.Sees}},
+	} {
+		if !x.some {
+			continue
+		}
+		ids, err := s.terms(ctx, tx, x.class, x.of.Selects)
 		if err != nil {
 			return err
 		}
-		text := column + " IN (" + list(ids) + ")"
-		if orNone {
-			text = "(" + column + " IS NULL OR " + text + ")"
+		text := x.column + " IN (" + list(ids) + ")"
+		if x.of.Selects(&decision.Record{}) { // no term stands for an empty part
+			text = "(" + x.column + " IS NULL OR " + text + ")"
 		} else if len(ids) == 0 {
 			sel.none = true
 		}
 		where = append(where, text)
-		return nil
-	}
-	if len(q.Kinds) > 0 || len(q.Verdicts) > 0 || q.Cluster != "" {
-		if err := in("what", classWhat, false, func(r *decision.Record) bool {
-			return decision.Among(q.Kinds, r.Kind) && (len(q.Verdicts) == 0 || slices.Contains(q.Verdicts, r.Verdict)) && (q.Cluster == "" || q.Cluster == r.Cluster)
-		}); err != nil {
-			return err
-		}
-	}
-	if len(q.Users) > 0 {
-		if err := in("who", classWho, decision.Among(q.Users, ""), func(r *decision.Record) bool { return decision.Among(q.Users, r.User) }); err != nil {
-			return err
-		}
-	}
-	if len(q.Namespaces) > 0 || q.Sees != nil {
-		sees := func(ns string) bool { return decision.Among(q.Namespaces, ns) && (q.Sees == nil || q.Sees(ns)) }
-		if err := in("place", classPlace, sees(""), func(r *decision.Record) bool { return sees(r.Namespace) }); err != nil {
-			return err
-		}
 	}
 	if len(q.Policies) > 0 {
 		sel.shapes = map[int64]bool{}
@@ -164,18 +159,15 @@ func (s *SQLite) choose(ctx context.Context, tx *sql.Tx, q *decision.Query, sel 
 		sel.none = sel.none || len(sel.shapes) == 0
 	}
 	if q.UID != "" {
-		sel.uid = q.UID
-		if b := uuid(q.UID); b != nil {
-			sel.uid = b
-		}
+		sel.uid = uidColumn(q.UID)
 	}
 	sel.where = strings.Join(where, " AND ")
 	return nil
 }
 
 // shapes adds the shapes of the policies that match the patterns.
-func (s *SQLite) shapes(ctx context.Context, tx *sql.Tx, patterns []string, to map[int64]bool) (err error) {
-	names, err := texts(ctx, tx, "SELECT DISTINCT policy FROM shape_policy")
+func (s *SQLite) shapes(ctx context.Context, tx *sql.Tx, patterns []string, to map[int64]bool) error {
+	names, err := column[string](ctx, tx, "SELECT DISTINCT policy FROM shape_policy")
 	if err != nil {
 		return err
 	}
@@ -183,39 +175,15 @@ func (s *SQLite) shapes(ctx context.Context, tx *sql.Tx, patterns []string, to m
 		if !decision.Among(patterns, name) {
 			continue
 		}
-		rows, err := tx.QueryContext(ctx, "SELECT shape FROM shape_policy WHERE policy = ?", name)
+		ids, err := column[int64](ctx, tx, "SELECT shape FROM shape_policy WHERE policy = ?", name)
 		if err != nil {
 			return err
 		}
-		for rows.Next() {
-			var id int64
-			if err = rows.Scan(&id); err != nil {
-				break
-			}
+		for _, id := range ids {
 			to[id] = true
-		}
-		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
-			return err
 		}
 	}
 	return nil
-}
-
-// texts returns the texts that a query selects.
-func texts(ctx context.Context, from querier, query string, args ...any) (out []string, err error) {
-	rows, err := from.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		out = append(out, text)
-	}
-	return out, rows.Err()
 }
 
 // Namespaces implements decision.Reader.
@@ -235,11 +203,14 @@ type pageReader struct {
 	store *SQLite
 	tx    *sql.Tx
 	sel   *selection
-	limit int
-	until time.Time
-	page  *decision.Page
-	with  bool  // the records hold their requests
-	bytes int64 // size of the texts and bodies so far
+	// oldest: the oldest record comes first. order is the clause for it.
+	oldest bool
+	order  string
+	limit  int
+	until  time.Time
+	page   *decision.Page
+	with   bool  // the records hold their requests
+	bytes  int64 // size of the texts and bodies so far
 }
 
 // full reports whether the page ends here; id is the id of the last record that was checked.
@@ -251,16 +222,8 @@ func (r *pageReader) full(id int64) bool {
 	return true
 }
 
-// and returns the conditions of the selection as a suffix for other conditions.
-func (r *pageReader) and() string {
-	if r.sel.where == "" {
-		return ""
-	}
-	return " AND " + r.sel.where
-}
-
 // byUID reads the records of one review, one hour of the store after another.
-func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
+func (r *pageReader) byUID(ctx context.Context) error {
 	var first, last sql.NullInt64
 	if err := r.tx.QueryRowContext(ctx, "SELECT (SELECT min(id) FROM decision), (SELECT max(id) FROM decision)").Scan(&first, &last); err != nil || !first.Valid {
 		return err
@@ -275,13 +238,12 @@ func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
 	} else if text, _ := prefix.(string); len(text) > 4 {
 		prefix = string([]rune(text)[:min(4, len([]rune(text)))])
 	}
-	at, end, step, order := to/hour, from/hour, int64(-1), "DESC"
-	if oldest {
-		at, end, step, order = end, at, 1, "ASC"
+	at, end, step := to/hour, from/hour, int64(-1)
+	if r.oldest {
+		at, end, step = end, at, 1
 	}
 	for found := false; ; at += step {
-		id, err := r.addRows(ctx, math.MinInt64, "SELECT "+columns+" FROM decision WHERE id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?"+r.and()+" ORDER BY id "+order,
-			at, prefix, r.sel.uid, r.sel.from, r.sel.to)
+		id, err := r.addRows(ctx, math.MinInt64, "id / 3600000000 = ? AND substr(uid, 1, 4) = ? AND uid = ? AND id >= ? AND id < ?", at, prefix, r.sel.uid, r.sel.from, r.sel.to)
 		switch {
 		case err != nil:
 			return err
@@ -296,7 +258,7 @@ func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
 			continue
 		}
 		next := at * hour
-		if oldest {
+		if r.oldest {
 			next += hour - 1
 		}
 		if r.full(next) {
@@ -305,51 +267,26 @@ func (r *pageReader) byUID(ctx context.Context, oldest bool) error {
 	}
 }
 
-// scan reads all records of the period, the newest first.
+// scan reads the records of the period in windows, which grow from the length of a page.
 func (r *pageReader) scan(ctx context.Context) error {
-	to := r.sel.to
-	for {
-		var end sql.NullInt64
-		err := r.tx.QueryRowContext(ctx, "SELECT id FROM decision WHERE id < ? AND id >= ? ORDER BY id DESC LIMIT 1 OFFSET ?", to, r.sel.from, pageScan).Scan(&end)
-		last := errors.Is(err, sql.ErrNoRows)
-		if err != nil && !last {
-			return err
-		}
-		from := r.sel.from
-		if !last {
-			from = end.Int64
-		}
-		left := r.limit - len(r.page.Records)
-		at, err := r.addRows(ctx, from, "SELECT "+columns+" FROM decision WHERE id < ? AND id >= ?"+r.and()+" ORDER BY id DESC", to, from)
+	from, to := r.sel.from, r.sel.to
+	for n := r.limit; ; n = min(2*n, pageScan) {
+		edge, more, err := number(ctx, r.tx, "SELECT id FROM decision WHERE id >= ? AND id < ?"+r.order+" LIMIT 1 OFFSET ?", from, to, n)
 		if err != nil {
 			return err
 		}
-		if left > 0 && len(r.page.Records) == r.limit {
-			r.page.Next = strconv.FormatInt(at, 10)
-			return nil
+		first, past := from, to // the window
+		switch {
+		case more && r.oldest:
+			past = edge
+		case more:
+			first = edge
 		}
-		if last || r.full(from) {
-			return nil
+		end := first // the last id in the order of the search
+		if r.oldest {
+			end = past - 1
 		}
-		to = from
-	}
-}
-
-// forward reads all records of the period, the oldest first.
-func (r *pageReader) forward(ctx context.Context) error {
-	from, ahead := r.sel.from, r.limit
-	for {
-		var end sql.NullInt64
-		err := r.tx.QueryRowContext(ctx, "SELECT id FROM decision WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ?", from, r.sel.to, ahead).Scan(&end)
-		last := errors.Is(err, sql.ErrNoRows)
-		if err != nil && !last {
-			return err
-		}
-		to := r.sel.to
-		if !last {
-			to = end.Int64
-		}
-		at, err := r.addRows(ctx, to-1, "SELECT "+columns+" FROM decision WHERE id >= ? AND id < ?"+r.and()+" ORDER BY id", from, to)
+		at, err := r.addRows(ctx, end, "id >= ? AND id < ?", first, past)
 		if err != nil {
 			return err
 		}
@@ -357,20 +294,38 @@ func (r *pageReader) forward(ctx context.Context) error {
 			r.page.Next = strconv.FormatInt(at, 10)
 			return nil
 		}
-		if last || r.full(to-1) {
+		if !more || r.full(end) {
 			return nil
 		}
-		from, ahead = to, min(2*ahead, pageScan)
+		if r.oldest {
+			from = past
+		} else {
+			to = first
+		}
 	}
 }
 
-// addRows adds the records that a query selects, up to the limit. It returns the id of the last one, or end if the limit is not reached.
-func (r *pageReader) addRows(ctx context.Context, end int64, query string, args ...any) (at int64, err error) {
-	rows, err := r.tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
+// addRows adds the records for which a condition and those of the selection hold, up to the limit. It returns the id of the last one, or end if the
+// limit is not reached.
+func (r *pageReader) addRows(ctx context.Context, end int64, where string, args ...any) (at int64, err error) {
+	if r.sel.where != "" {
+		where += " AND " + r.sel.where
 	}
-	found, at, err := r.rows(rows)
+	var found []stored
+	err = each(ctx, r.tx, func(rows *sql.Rows) (bool, error) {
+		var d stored
+		to := []any{&d.id, &d.uid}
+		for column := range d.terms {
+			to = append(to, &d.terms[column])
+		}
+		if err := rows.Scan(append(to, &d.name, &d.took, &d.times, &d.object, &d.patch, &d.rest)...); err != nil {
+			return false, err
+		}
+		if at = d.id; r.sel.shapes == nil || r.sel.shapes[d.terms[shapeColumn].Int64] {
+			found = append(found, d)
+		}
+		return len(r.page.Records)+len(found) < r.limit, nil
+	}, "SELECT "+columns+" FROM decision WHERE "+where+r.order, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -414,29 +369,12 @@ func textBytes(r *decision.Record) int64 {
 
 // stored is a row of decision.
 type stored struct {
-	id, what                   int64
+	id                         int64
 	uid                        any
-	who, place, shape, texts   sql.NullInt64
+	terms                      [len(classes)]sql.NullInt64
 	name                       sql.NullString
 	took                       int64
 	times, object, patch, rest []byte
-}
-
-// rows reads rows up to the limit, and closes them.
-func (r *pageReader) rows(rows *sql.Rows) (out []stored, at int64, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for len(r.page.Records)+len(out) < r.limit && rows.Next() {
-		var d stored
-		if err := rows.Scan(&d.id, &d.uid, &d.what, &d.who, &d.place, &d.name, &d.shape, &d.texts, &d.took, &d.times, &d.object, &d.patch, &d.rest); err != nil {
-			return nil, 0, err
-		}
-		at = d.id
-		if r.sel.shapes != nil && !r.sel.shapes[d.shape.Int64] {
-			continue
-		}
-		out = append(out, d)
-	}
-	return out, at, rows.Err()
 }
 
 // record returns the record of a row.
@@ -445,31 +383,17 @@ func (s *SQLite) record(ctx context.Context, tx *sql.Tx, d *stored) (*decision.R
 	if err := r.MergeProto(d.rest); err != nil {
 		return nil, err
 	}
-	what, err := s.part(ctx, tx, sql.NullInt64{Int64: d.what, Valid: true})
-	if err != nil {
-		return nil, err
+	var texts *decision.Record
+	for column, id := range d.terms {
+		part, err := s.part(ctx, tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if copyFields(r, part, fieldsOf[column]); column == textsColumn {
+			texts = part
+		}
 	}
-	r.Schema, r.Webhook, r.Operation, r.Group, r.Version, r.Kind, r.Subresource = what.Schema, what.Webhook, what.Operation, what.Group, what.Version, what.Kind, what.Subresource
-	r.DryRun, r.Cluster, r.Verdict, r.Allowed, r.Share, r.Policies = what.DryRun, what.Cluster, what.Verdict, what.Allowed, what.Share, what.Policies
-	who, err := s.part(ctx, tx, d.who)
-	if err != nil {
-		return nil, err
-	}
-	r.User, r.Groups = who.User, slices.Clone(who.Groups)
-	place, err := s.part(ctx, tx, d.place)
-	if err != nil {
-		return nil, err
-	}
-	r.Namespace, r.Name = place.Namespace, d.name.String
-	shape, err := s.part(ctx, tx, d.shape)
-	if err != nil {
-		return nil, err
-	}
-	r.Rules = slices.Clone(shape.Rules)
-	texts, err := s.part(ctx, tx, d.texts)
-	if err != nil {
-		return nil, err
-	}
+	r.Name, r.Groups, r.Rules = d.name.String, slices.Clone(r.Groups), slices.Clone(r.Rules)
 	join(r, texts, d.times)
 	switch uid := d.uid.(type) {
 	case string:
@@ -506,63 +430,44 @@ func (s *SQLite) part(ctx context.Context, tx *sql.Tx, id sql.NullInt64) (*decis
 	return r, nil
 }
 
-// stream has the ids of one shape, the newest first.
+// stream has the next ids of one shape, the newest first.
 type stream struct {
 	shape int64
 	ids   []int64
 }
 
-// streams is a heap of streams, ordered by their next ids.
-type streams []*stream
-
-func (s streams) Len() int           { return len(s) }
-func (s streams) Less(i, j int) bool { return s[i].ids[0] > s[j].ids[0] }
-func (s streams) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *streams) Push(x any)        { *s = append(*s, x.(*stream)) }
-func (s *streams) Pop() any {
-	last := len(*s) - 1
-	x := (*s)[last]
-	*s = (*s)[:last]
-	return x
+// fill reads the next ids of a shape, before an id.
+func (r *pageReader) fill(ctx context.Context, one *stream, before int64) (err error) {
+	one.ids, err = column[int64](ctx, r.tx, "SELECT id FROM decision WHERE shape = ? AND id < ? AND id >= ? ORDER BY id DESC LIMIT ?", one.shape, before, r.sel.from, ahead)
+	return err
 }
 
 // byShape reads the records of some shapes. It merges the ids of the shapes, each of which is in order.
 func (r *pageReader) byShape(ctx context.Context) error {
-	next, err := r.tx.PrepareContext(ctx, "SELECT id FROM decision WHERE shape = ? AND id < ? AND id >= ? ORDER BY id DESC LIMIT ?")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = next.Close() }()
-	var all streams
+	var all []*stream
 	for shape := range r.sel.shapes {
 		one := &stream{shape: shape}
-		if err := r.fill(ctx, next, one, r.sel.to); err != nil {
+		if err := r.fill(ctx, one, r.sel.to); err != nil {
 			return err
 		}
-		if len(one.ids) > 0 {
-			all = append(all, one)
-		}
+		all = append(all, one)
 	}
-	heap.Init(&all)
-	for len(all) > 0 {
+	ended := func(s *stream) bool { return len(s.ids) == 0 }
+	for all = slices.DeleteFunc(all, ended); len(all) > 0; {
 		// Read the next ids together, at most one page.
 		var ids []int64
 		for len(all) > 0 && len(ids) < min(1000, max(r.limit-len(r.page.Records), 100)) {
-			one := all[0]
+			one := slices.MaxFunc(all, func(a, b *stream) int { return cmp.Compare(a.ids[0], b.ids[0]) })
 			id := one.ids[0]
 			ids = append(ids, id)
 			if one.ids = one.ids[1:]; len(one.ids) == 0 {
-				if err := r.fill(ctx, next, one, id); err != nil {
+				if err := r.fill(ctx, one, id); err != nil {
 					return err
 				}
-			}
-			if len(one.ids) == 0 {
-				heap.Pop(&all)
-			} else {
-				heap.Fix(&all, 0)
+				all = slices.DeleteFunc(all, ended)
 			}
 		}
-		at, err := r.addRows(ctx, ids[len(ids)-1], "SELECT "+columns+" FROM decision WHERE id IN ("+list(ids)+")"+r.and()+" ORDER BY id DESC")
+		at, err := r.addRows(ctx, ids[len(ids)-1], "id IN ("+list(ids)+")")
 		if err != nil {
 			return err
 		}
@@ -574,22 +479,4 @@ func (r *pageReader) byShape(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// fill reads the next ids of a shape, before an id.
-func (r *pageReader) fill(ctx context.Context, next *sql.Stmt, one *stream, before int64) (err error) {
-	rows, err := next.QueryContext(ctx, one.shape, before, r.sel.from, ahead)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	one.ids = one.ids[:0]
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		one.ids = append(one.ids, id)
-	}
-	return rows.Err()
 }

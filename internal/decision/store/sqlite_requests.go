@@ -4,10 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
-	"maps"
 	"math"
-	"slices"
 
 	"ephor.invalid/ephor/internal/decision"
 )
@@ -49,7 +46,7 @@ const pageBytes = 16 << 20
 // request stores the request of a decision.
 func (w *inserting) request(ctx context.Context, id int64, q *decision.Request) error {
 	q, bodies := separate(q)
-	head, err := w.term(ctx, classHead, &decision.Record{Request: q}, id/hour)
+	head, _, err := w.term(ctx, classHead, &decision.Record{Request: q}, id/hour)
 	if err != nil {
 		return err
 	}
@@ -69,48 +66,19 @@ func (w *inserting) request(ctx context.Context, id int64, q *decision.Request) 
 	if answers := ids[3:]; len(answers) > 0 {
 		columns[5] = "[" + list(answers) + "]"
 	}
-	_, err = w.putRequest.ExecContext(ctx, columns...)
+	_, err = w.prepared[addRequest].ExecContext(ctx, columns...)
 	return err
 }
 
 // body returns the id of a body, and adds the body if it is new.
-func (w *inserting) body(ctx context.Context, b *decision.Body, at int64) (id int64, err error) {
+func (w *inserting) body(ctx context.Context, b *decision.Body, at int64) (int64, error) {
 	key, text, err := encoded(b, w.text[:0])
 	if err != nil {
 		return 0, err
 	}
 	w.text = text
-	s := w.store
-	t, known := s.bodies[key]
-	if !known {
-		err := w.findBody.QueryRowContext(ctx, key[:]).Scan(&t.id, &t.last)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			done, err := w.addBody.ExecContext(ctx, key[:], at, w.text)
-			if err != nil {
-				return 0, err
-			}
-			if t.id, err = done.LastInsertId(); err != nil {
-				return 0, err
-			}
-			t.last = at
-		case err != nil:
-			return 0, err
-		}
-	}
-	if t.last < at {
-		if _, err := w.touchBody.ExecContext(ctx, at, t.id); err != nil {
-			return 0, err
-		}
-		t.last, known = at, false
-	}
-	if !known {
-		if len(s.bodies) >= maxTerms {
-			clear(s.bodies)
-		}
-		s.bodies[key] = t
-	}
-	return t.id, w.uses(ctx, erasedBody, t.id)
+	id, _, err := w.look(ctx, &w.store.bodyRows, key, text, at)
+	return id, err
 }
 
 // deleteRequests deletes the requests of decisions before an id, and the bodies that only they used. Of the bodies that were last
@@ -120,7 +88,7 @@ func (s *SQLite) deleteRequests(ctx context.Context, first int64, most int) erro
 	if _, err := s.write.ExecContext(ctx, "DELETE FROM request WHERE id < ?", first); err != nil {
 		return err
 	}
-	clear(s.bodies)
+	clear(s.bodyRows.rows)
 	at := first / second
 	if _, err := s.write.ExecContext(ctx, "DELETE FROM body WHERE id IN (SELECT id FROM body WHERE last < ? LIMIT ?)", at, bodiesEach*most); err != nil || at == math.MaxInt64/second {
 		return err
@@ -135,8 +103,7 @@ DELETE FROM body WHERE last = ? AND id NOT IN (
 
 // requests adds the requests to the records with these ids. It returns the number of records that fit on the page, at least one.
 func (r *pageReader) requests(ctx context.Context, records []decision.Record, ids []int64) (n int, err error) {
-	heads, bodies, sizes := map[int64]int64{}, make([][]int64, len(ids)), map[int64]int64{}
-	at := make(map[int64]int, len(ids))
+	heads, bodies, at := map[int64]int64{}, make([][]int64, len(ids)), make(map[int64]int, len(ids))
 	for i, id := range ids {
 		at[id] = i
 	}
@@ -144,7 +111,7 @@ func (r *pageReader) requests(ctx context.Context, records []decision.Record, id
 	if r.store.version < 3 {
 		lookups = "NULL" // the writer has an earlier version
 	}
-	if err := r.each(ctx, "SELECT id, head, coalesce(object, 0), coalesce(old, 0), coalesce(options, 0), "+lookups+" FROM request WHERE id IN ("+list(ids)+")", func(from *sql.Rows) error {
+	if err := each(ctx, r.tx, func(from *sql.Rows) (bool, error) {
 		var id, head int64
 		var lookups sql.RawBytes
 		of, answers := make([]int64, 3), []int64{}
@@ -153,32 +120,26 @@ func (r *pageReader) requests(ctx context.Context, records []decision.Record, id
 			err = json.Unmarshal(lookups, &answers)
 		}
 		heads[id], bodies[at[id]] = head, append(of, answers...)
-		return err
-	}); err != nil {
+		return true, err
+	}, "SELECT id, head, coalesce(object, 0), coalesce(old, 0), coalesce(options, 0), "+lookups+" FROM request WHERE id IN ("+list(ids)+")"); err != nil {
 		return 0, err
 	}
-	if err := r.each(ctx, "SELECT id, length(value) FROM body WHERE id IN ("+list(distinct(bodies))+")", func(from *sql.Rows) error {
-		var id, size int64
-		err := from.Scan(&id, &size)
-		sizes[id] = size
-		return err
-	}); err != nil {
-		return 0, err
-	}
-	n = fitting(bodies, sizes, r.bytes)
-	found := map[int64]*decision.Body{}
-	for _, id := range distinct(bodies[:n]) {
-		found[id] = &decision.Body{}
-		r.bytes += sizes[id]
-	}
-	if err := r.each(ctx, "SELECT id, value FROM body WHERE id IN ("+list(slices.Collect(maps.Keys(found)))+")", func(from *sql.Rows) error {
-		var id int64
-		var value sql.RawBytes
-		if err := from.Scan(&id, &value); err != nil {
-			return err
+	var found map[int64]*decision.Body
+	found, n, r.bytes, err = readBodies(bodies, r.bytes, func(ids []int64, text bool, scan func(int64, int64, []byte) error) error {
+		value := "NULL"
+		if text {
+			value = "value"
 		}
-		return found[id].MergeProto(value)
-	}); err != nil {
+		return each(ctx, r.tx, func(from *sql.Rows) (bool, error) {
+			var id, length int64
+			var value sql.RawBytes
+			if err := from.Scan(&id, &length, &value); err != nil {
+				return false, err
+			}
+			return true, scan(id, length, value)
+		}, "SELECT id, length(value), "+value+" FROM body WHERE id IN ("+list(ids)+")")
+	})
+	if err != nil {
 		return 0, err
 	}
 	for i, id := range ids[:n] {
@@ -192,26 +153,9 @@ func (r *pageReader) requests(ctx context.Context, records []decision.Record, id
 		if head.Request == nil {
 			continue
 		}
-		texts := make([]*decision.Body, len(bodies[i]))
-		for k, id := range bodies[i] {
-			texts[k] = found[id]
+		if records[i].Request, err = united(head.Request, bodies[i], found); err != nil {
+			return 0, err
 		}
-		records[i].Request = united(head.Request, texts)
 	}
 	return n, nil
-}
-
-// each calls take for each row.
-func (r *pageReader) each(ctx context.Context, query string, take func(*sql.Rows) error) (err error) {
-	rows, err := r.tx.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := take(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

@@ -3,46 +3,36 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
 	"ephor.invalid/ephor/internal/decision"
 )
 
-// querier is a database or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // terms returns the ids of the terms of a class that take accepts, in order.
 func (s *SQLite) terms(ctx context.Context, from querier, class int, take func(*decision.Record) bool) (ids []int64, err error) {
-	rows, err := from.QueryContext(ctx, "SELECT id, value FROM term WHERE class = ? AND class < 9 ORDER BY id", class)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	var value sql.RawBytes
-	for rows.Next() {
+	err = each(ctx, from, func(rows *sql.Rows) (bool, error) {
 		var id int64
 		if err := rows.Scan(&id, &value); err != nil {
-			return nil, err
+			return false, err
 		}
 		r := s.remembered(id)
 		if r == nil {
 			r = &decision.Record{}
 			if err := r.MergeProto(value); err != nil {
-				return nil, err
+				return false, err
 			}
 			s.remember(id, r, len(value))
 		}
 		if take(r) {
 			if ids = append(ids, id); len(ids) > maxNames {
-				return nil, errMany
+				return false, errMany
 			}
 		}
-	}
-	return ids, rows.Err()
+		return true, nil
+	}, "SELECT id, value FROM term WHERE class = ? AND class < 9 ORDER BY id", class)
+	return ids, err
 }
 
 func (s *SQLite) remembered(id int64) *decision.Record {

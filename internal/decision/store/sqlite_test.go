@@ -101,25 +101,6 @@ func all(t testing.TB, s decision.Reader, q *decision.Query, limit int) (out []d
 	}
 }
 
-// Every query finds the records that it selects, the newest or the oldest first, with or without requests, in pages of any length. Each record
-// is equal to the written one.
-func TestQueries(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	records := withRequests(some(3000, random), random)
-	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
-	write(t, s, records)
-	testQueries(t, s, records, random, true)
-	namespaces, err := s.Namespaces(t.Context())
-	if err != nil || strings.Join(namespaces, " ") != "team-0 team-1 team-2 team-3" {
-		t.Errorf("%q, %v", namespaces, err)
-	}
-	for _, after := range []string{"x", "1.5"} {
-		if _, err := s.Page(t.Context(), &decision.Query{}, after, 1); !errors.Is(err, decision.ErrPosition) {
-			t.Errorf("the position %s gives %v", after, err)
-		}
-	}
-}
-
 // The search for a review goes on where the last page ended, in both orders, and finds all records of the review: also those in the next hour,
 // and those that a page of limited length leaves out.
 func TestSearchesWithoutTime(t *testing.T) {
@@ -164,7 +145,8 @@ func TestSearchesWithoutTime(t *testing.T) {
 	}
 }
 
-// testQueries compares the results of a reader with the records.
+// testQueries compares the results of a reader with the records: every query finds the records that it selects, the newest or the oldest first, with or without
+// requests, in pages of any length. Each record is equal to the written one.
 func testQueries(t *testing.T, s decision.Reader, records []decision.Record, random *rand.Rand, brief bool) {
 	t.Helper()
 	pick := func(texts ...string) []string {

@@ -80,83 +80,98 @@ func full(err error) bool {
 
 // insert stores the records of a batch.
 func (s *SQLite) insert(ctx context.Context, batch decision.BatchID, records []decision.Record) (err error) {
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
 	defer func() {
 		if err != nil {
-			_ = tx.Rollback() // the first error is reported
 			s.forget()
 		}
 	}()
-	w := inserting{store: s, tx: tx}
-	for _, p := range []struct{ to, from **sql.Stmt }{
-		{&w.find, &s.find}, {&w.add, &s.add}, {&w.touch, &s.touch}, {&w.mark, &s.mark}, {&w.put, &s.put},
-		{&w.findBody, &s.findBody}, {&w.addBody, &s.addBody}, {&w.touchBody, &s.touchBody}, {&w.putRequest, &s.putRequest}, {&w.addBatch, &s.addBatch},
-	} {
-		*p.to = tx.StmtContext(ctx, *p.from)
-	}
-	quick := context.WithoutCancel(ctx) // each statement that can be canceled costs a goroutine
-	if batch != (decision.BatchID{}) {
-		if err := w.batch(quick, tx, batch); err != nil {
-			return err
+	return inTransaction(ctx, s.write, func(tx *sql.Tx) error {
+		w := inserting{store: s, tx: tx}
+		for i, one := range s.prepared {
+			w.prepared[i] = tx.StmtContext(ctx, one)
 		}
-	}
-	for i := range records {
-		if err := ctx.Err(); err != nil {
-			return err
+		quick := context.WithoutCancel(ctx) // each statement that can be canceled costs a goroutine
+		if batch != (decision.BatchID{}) {
+			if err := w.batch(quick, batch); err != nil {
+				return err
+			}
 		}
-		if err := w.record(quick, &records[i]); err != nil {
-			return err
+		for i := range records {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := w.record(quick, &records[i]); err != nil {
+				return err
+			}
 		}
-	}
-	return tx.Commit()
+		return nil
+	})
 }
+
+// The statements that store records.
+const (
+	findTerm = iota
+	addTerm
+	touchTerm
+	addShape
+	findBody
+	addBody
+	touchBody
+	addRequest
+	addBatch
+	addDecision
+)
+
+var sqliteStatements = [...]string{
+	findTerm:    "SELECT id, last FROM term WHERE key = ?",
+	addTerm:     "INSERT INTO term (key, value, last, class) VALUES (?, ?, ?, ?)",
+	touchTerm:   "UPDATE term SET last = ? WHERE id = ?",
+	addShape:    "INSERT OR IGNORE INTO shape_policy (policy, shape) VALUES (?, ?)",
+	findBody:    "SELECT id, last FROM body WHERE key = ?",
+	addBody:     "INSERT INTO body (key, value, last) VALUES (?, ?, ?)",
+	touchBody:   "UPDATE body SET last = ? WHERE id = ?",
+	addRequest:  "INSERT OR REPLACE INTO request (id, head, object, old, options, lookups) VALUES (?, ?, ?, ?, ?, ?)",
+	addBatch:    "INSERT OR IGNORE INTO batch (id, at) VALUES (?, ?)",
+	addDecision: "INSERT OR IGNORE INTO decision (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+}
+
+// statements has a prepared statement for each of sqliteStatements.
+type statements [len(sqliteStatements)]*sql.Stmt
 
 // inserting is one transaction that stores records.
 type inserting struct {
-	store *SQLite
-	tx    *sql.Tx
-	text  []byte
-	// The statements of the store, in the transaction.
-	find, add, touch, mark, put, findBody, addBody, touchBody, putRequest, addBatch *sql.Stmt
+	store    *SQLite
+	tx       *sql.Tx
+	text     []byte
+	prepared statements // in the transaction
 }
 
 func (w *inserting) record(ctx context.Context, r *decision.Record) error {
 	p := split(r)
 	id := r.Time.UnixMicro()
-	at := id / hour
-	what, err := w.term(ctx, classWhat, &p.what, at)
-	if err != nil {
-		return err
-	}
-	who, err := w.term(ctx, classWho, &p.who, at)
-	if err != nil {
-		return err
-	}
-	place, err := w.term(ctx, classPlace, &p.place, at)
-	if err != nil {
-		return err
-	}
-	shape, err := w.shape(ctx, &p.shape, at)
-	if err != nil {
-		return err
-	}
-	texts, err := w.term(ctx, classTexts, &p.texts, at)
-	if err != nil {
-		return err
+	row := append(make([]any, 0, 13), id, p.uid)
+	for column := range p.terms {
+		term, added, err := w.term(ctx, classes[column], &p.terms[column], id/hour)
+		if err != nil {
+			return err
+		}
+		if column == shapeColumn && added {
+			for _, x := range r.Rules {
+				if _, err := w.prepared[addShape].ExecContext(ctx, x.Policy, term); err != nil {
+					return err
+				}
+			}
+		}
+		row = append(row, term)
 	}
 	rest, err := p.rest.AppendProto(nil)
 	if err != nil {
 		return err
 	}
+	row = append(row, orNull(r.Name), r.Duration.Microseconds(), orNull(p.times), orNull(p.object), orNull(p.patch), orNull(rest))
 	for attempt := 0; ; attempt++ {
-		done, err := w.put.ExecContext(ctx, id, p.uid, what, who, place, orNull(r.Name), shape, texts, r.Duration.Microseconds(), orNull(p.times), orNull(p.object), orNull(p.patch), orNull(rest))
-		if err != nil {
-			return err
-		}
-		n, err := done.RowsAffected()
+		row[0] = id
+		n, err := affected(w.prepared[addDecision].ExecContext(ctx, row...))
 		switch {
 		case err != nil:
 			return err
@@ -177,63 +192,58 @@ func orNull[T string | []byte](v T) any {
 	return v
 }
 
-// shape returns the term of the rules, and stores which policies they belong to.
-func (w *inserting) shape(ctx context.Context, part *decision.Record, at int64) (any, error) {
-	id, added, err := w.look(ctx, classShape, part, at)
-	if err != nil || !added {
-		return id, err
-	}
-	for _, x := range part.Rules {
-		if _, err := w.mark.ExecContext(ctx, x.Policy, id); err != nil {
-			return nil, err
-		}
-	}
-	return id, nil
-}
-
-func (w *inserting) term(ctx context.Context, class int, part *decision.Record, at int64) (any, error) {
-	id, _, err := w.look(ctx, class, part, at)
-	return id, err
-}
-
-// look returns the id of a part of a record, and adds the part if it is new; nil for an empty part.
-func (w *inserting) look(ctx context.Context, class int, part *decision.Record, at int64) (id any, added bool, err error) {
+// term returns the id of the term with a part of a record, and adds the term if it is new; nil for an empty part.
+func (w *inserting) term(ctx context.Context, class int, part *decision.Record, at int64) (id any, added bool, err error) {
 	text, err := part.AppendProto(append(w.text[:0], byte(class)))
 	if err != nil || len(text) == 1 {
 		return nil, false, err
 	}
 	w.text = text
 	sum := sha256.Sum256(text)
-	key := [16]byte(sum[:16])
-	s := w.store
-	t, known := s.known[key]
+	n, added, err := w.look(ctx, &w.store.termRows, [16]byte(sum[:16]), text[1:], at, class)
+	return n, added, err
+}
+
+// interned is a table of values that are stored once: the terms, or the bodies. The rows that were used are kept in memory.
+type interned struct {
+	find, add, touch int // its statements
+	kind             int // of its rows, in the table of an erasure
+	rows             map[[16]byte]lastUse
+}
+
+// lastUse has the id of a value, and the time of the last decision with it in the unit of the table.
+type lastUse struct{ id, last int64 }
+
+// look returns the id of a value, and adds the value if it is new. more has the columns of a new row after the key, the value and its last use.
+func (w *inserting) look(ctx context.Context, t *interned, key [16]byte, value []byte, at int64, more ...any) (id int64, added bool, err error) {
+	x, known := t.rows[key]
 	if !known {
-		err := w.find.QueryRowContext(ctx, key[:]).Scan(&t.id, &t.last)
+		err := w.prepared[t.find].QueryRowContext(ctx, key[:]).Scan(&x.id, &x.last)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			done, err := w.add.ExecContext(ctx, class, key[:], text[1:], at)
+			done, err := w.prepared[t.add].ExecContext(ctx, append([]any{key[:], value, at}, more...)...)
 			if err != nil {
-				return nil, false, err
+				return 0, false, err
 			}
-			if t.id, err = done.LastInsertId(); err != nil {
-				return nil, false, err
+			if x.id, err = done.LastInsertId(); err != nil {
+				return 0, false, err
 			}
-			t.last, added = at, true
+			x.last, added = at, true
 		case err != nil:
-			return nil, false, err
+			return 0, false, err
 		}
 	}
-	if t.last < at {
-		if _, err := w.touch.ExecContext(ctx, at, t.id); err != nil {
-			return nil, false, err
+	if x.last < at {
+		if _, err := w.prepared[t.touch].ExecContext(ctx, at, x.id); err != nil {
+			return 0, false, err
 		}
-		t.last, known = at, false
+		x.last, known = at, false
 	}
 	if !known {
-		if len(s.known) >= maxTerms {
-			clear(s.known)
+		if len(t.rows) >= maxTerms {
+			clear(t.rows)
 		}
-		s.known[key] = t
+		t.rows[key] = x
 	}
-	return t.id, added, w.uses(ctx, erasedTerm, t.id)
+	return x.id, added, w.uses(ctx, t.kind, x.id)
 }
