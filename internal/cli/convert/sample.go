@@ -31,7 +31,9 @@ type sampler struct {
 	numbers      []int64
 	labels       []string // keys of labels and annotations
 	aged         bool     // the policy reads the creation time of resources
+	timed        bool     // the policy reads other times
 	images       []string // image references, for policies that verify images
+	references   []string // the fields that hold them
 	fits         []fit    // what the filters of match select
 	// namespace is that of a namespaced policy; empty for others.
 	namespace string
@@ -40,7 +42,7 @@ type sampler struct {
 }
 
 func newSampler(p prover, original map[string]any, rule convert.Rule, first *policy.Program, cel []*policy.Program) *sampler {
-	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}} //nolint:gosec // the same resources each time
+	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}, references: []string{"image", "reference"}} //nolint:gosec // the same resources each time
 	classic := &value.Fields{}
 	exact := strings.Contains(value.JSON(original["spec"]), `"podSecurity"`) // the classic rule reads the whole Pod
 	for i, program := range append([]*policy.Program{first}, cel...) {
@@ -71,6 +73,7 @@ func newSampler(p prover, original map[string]any, rule convert.Rule, first *pol
 	s.patched(spec["rules"])
 	s.fitting(spec)
 	s.verified(spec["rules"])
+	s.extracted(original)
 	if rules, ok := spec["rules"]; ok {
 		s.collect(rules)
 	} else {
@@ -163,6 +166,11 @@ func (s *sampler) objects(n int) []map[string]any {
 	if len(s.kinds)+len(s.subresources) == 0 {
 		return nil
 	}
+	if s.timed {
+		for _, before := range []time.Duration{-time.Hour, time.Hour, 50 * time.Hour, 400 * time.Hour} {
+			s.words = append(s.words, offline.Now().UTC().Add(-before).Truncate(time.Hour).Format(time.RFC3339))
+		}
+	}
 	slices.SortFunc(s.kinds, func(a, b schema.Found) int { return strings.Compare(a.String(), b.String()) })
 	slices.Sort(s.words)
 	slices.Sort(s.numbers)
@@ -215,9 +223,9 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 	if s.often(0.3) {
 		m["name"] = s.word("sample")
 	}
-	if n := len(s.fits); n > 0 && i%3 == 0 {
-		s.fits[i/3%n].set(m)
-		defer s.fits[i/3%n].mark(m)
+	if round, n := i/max(1, len(s.kinds)+len(s.subresources)), len(s.fits); n > 0 && round%3 == 0 { // of each kind
+		s.fits[round/3%n].set(m)
+		defer s.fits[round/3%n].mark(m)
 	}
 	if s.aged && s.often(0.9) { // a time in the last four days
 		m["creationTimestamp"] = offline.Now().UTC().Add(-time.Duration(s.random.Intn(96*60)) * time.Minute).Truncate(time.Hour).Format(time.RFC3339)
@@ -289,6 +297,9 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				s.name(list, key)
 			}
 		}
+		if _, has := element.Field("protocol"); has && s.patches {
+			s.ports(list, element)
+		}
 		return list
 	}
 	names := f.Names()
@@ -312,7 +323,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				}
 				v = s.value(below, f.Get(name), depth+1)
 			}
-			if _, text := v.(string); text && (name == "image" || name == "reference") && len(s.images) > 0 {
+			if _, text := v.(string); text && slices.Contains(s.references, name) && len(s.images) > 0 {
 				v = s.images[s.random.Intn(len(s.images))]
 			}
 			if text, is := v.(string); is && name == "image" && s.parses {
@@ -374,6 +385,26 @@ func (s *sampler) name(list []any, key string) {
 	}
 }
 
+// ports gives the ports of a container or a Service what the API requires and defaults: distinct numbers, and a protocol.
+func (s *sampler) ports(list []any, element schema.Type) {
+	for _, key := range []string{"containerPort", "port"} {
+		if t, has := element.Field(key); !has || schema.Scalar(t) != "integer" {
+			continue
+		}
+		seen := map[int64]bool{}
+		for _, e := range list {
+			m, ok := e.(map[string]any)
+			if !ok {
+				continue
+			}
+			n := max(1, s.numbers[s.random.Intn(len(s.numbers))])
+			for ; seen[n]; n++ {
+			}
+			seen[n], m[key], m["protocol"] = true, float64(n), []string{"TCP", "TCP", "UDP"}[s.random.Intn(3)]
+		}
+	}
+}
+
 // scalar generates a value of the scalar type with that name.
 func (s *sampler) scalar(name string) any {
 	switch name {
@@ -384,7 +415,7 @@ func (s *sampler) scalar(name string) any {
 	case "string":
 		return s.words[s.random.Intn(len(s.words))]
 	}
-	if s.often(0.3) {
+	if s.often(0.3) && len(s.numbers) > 2 { // without numbers in the policy, the fields of a kind without a definition are texts
 		return float64(s.numbers[s.random.Intn(len(s.numbers))])
 	}
 	return s.words[s.random.Intn(len(s.words))]

@@ -12,6 +12,7 @@ import (
 var (
 	quoted     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"") })
 	digits     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]{1,15}$`) })
+	readsTimes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\btime_(since|diff|after|before|between|add)\(`) })
 	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
 )
 
@@ -45,6 +46,7 @@ func (s *sampler) collect(v any) {
 
 func (s *sampler) collectText(text string) {
 	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
+	s.timed = s.timed || readsTimes().MatchString(text)
 	if strings.Contains(text, "request.object") || strings.Contains(text, "element.") || strings.Contains(text, "{{") {
 		s.targetFields(text)
 		for _, m := range quoted().FindAllStringSubmatch(text, -1) {

@@ -78,6 +78,9 @@ func (s *search) call(t *jmespath.Tree, current *term) (term, bool) {
 // function returns the value of a function for these arguments.
 func (s *search) function(name string, a []term) (term, bool) {
 	n := len(a)
+	if n > 0 && a[0].shape == quantityShape && s.inMessage { // numbers, mostly
+		a[0].expr, a[0].shape = member(a[0].within(bindsMember)+".asApproximateFloat()"), numberShape
+	}
 	switch {
 	case n > 0 && a[0].shape == quantityShape && slices.Contains([]string{"round", "ceil", "floor", "abs"}, name):
 		return s.unknown("the function " + name + "() of a quantity")
@@ -365,7 +368,7 @@ func (s *search) time(name string, a []term) (term, bool) {
 
 // extreme converts the largest or smallest number of a list.
 func (s *search) extreme(name string, list term) (term, bool) {
-	return term{expr: member("math." + map[string]string{"max": "greatest", "min": "least"}[name] + "(" + numbers(s, list).text + ")"), shape: numberShape}, true
+	return term{expr: member("math." + map[string]string{"max": "greatest", "min": "least"}[name] + "(" + numbers(s, list).text + ")"), shape: numberShape, given: comparison("size(" + list.text + ") > 0")}, true
 }
 
 func numbers(s *search, list term) expr {

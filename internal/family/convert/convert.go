@@ -112,6 +112,8 @@ type converter struct {
 	partial bool
 	// demands are the variables inside of variables, which are errors if they are missing.
 	demands []string
+	// needed collects the variables of a pattern that may be missing; nil if they are not collected.
+	needed *[]term
 	// heard collects the conditions under which the variables of a condition have a value; nil if they are not collected.
 	heard        *[]expr
 	element      expr     // the element of the enclosing loop; zero outside of loops
@@ -129,11 +131,17 @@ type converter struct {
 	here    expr
 	marks   map[string]string // annotations of the policy
 	entries map[string]term   // of the context, by their names
+	entered []entered         // those entries that may become variables, in their order
 	// variables are the variables that the converted expressions need.
 	variables   []any
 	controllers bool // the classic rule covers pod controllers
 	// debugged: the rule adds digests to the images of debug containers, too.
 	debugged bool
+	// extracted is the list of the images that imageExtractors find; zero without them.
+	extracted expr
+	// predicate is the content of an attestation, whose fields are variables of its conditions; zero elsewhere.
+	predicate expr
+	image     bool // the variable image is the image that is verified
 	// inMessage: a message is converted, which does not decide anything.
 	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
@@ -185,6 +193,7 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	default:
 		c.refuse(c.path, "the rule does nothing", "")
 	}
+	c.share(spec)
 	c.subjectVariable(r, spec)
 	return c.assembled(kind, c.name(r), c.policy.Kind == "Policy", spec)
 }
@@ -313,20 +322,22 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 		c.existing(v)
 		if raw, ok := c.decodePattern(v.RawPattern, path+".pattern"); ok {
 			c.trail = trail{known: true}
-			c.holds(spec, c.pattern(raw, member("object"), path+".pattern").fits, v.Message, path)
+			c.holds(spec, c.needing(func() expr { return c.pattern(raw, member("object"), path+".pattern").fits }), v.Message, path)
 		}
 	case v.RawAnyPattern != nil:
 		c.existing(v)
 		raw, _ := c.decodePattern(v.RawAnyPattern, path+".anyPattern")
 		c.trail = trail{known: true}
-		c.holds(spec, c.anyPattern(raw, member("object"), path+".anyPattern"), v.Message, path)
+		c.holds(spec, c.needing(func() expr { return c.anyPattern(raw, member("object"), path+".anyPattern") }), v.Message, path)
 	case v.Deny != nil:
 		c.existing(v)
 		denied := yes
-		if raw, ok := c.decode(v.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
+		raw, ok := c.decode(v.Deny.RawAnyAllConditions, path+".deny.conditions")
+		if ok && raw != nil {
 			denied = c.denied(raw, path+".deny.conditions")
 		}
 		c.holds(spec, not(denied), v.Message, path)
+		c.tell(spec, v.Message, raw, path)
 	case v.CEL != nil:
 		c.cel(v.CEL, v.Message, spec, path+".cel")
 	case v.PodSecurity != nil:
@@ -385,14 +396,17 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		switch {
 		case l.RawPattern != nil:
 			if raw, ok := c.decodePattern(l.RawPattern, path+".pattern"); ok {
-				fits = c.pattern(raw, on, path+".pattern").fits
+				fits = c.needing(func() expr { return c.pattern(raw, on, path+".pattern").fits })
 			}
 		case l.RawAnyPattern != nil:
 			raw, _ := c.decodePattern(l.RawAnyPattern, path+".anyPattern")
-			fits = c.anyPattern(raw, on, path+".anyPattern")
+			fits = c.needing(func() expr { return c.anyPattern(raw, on, path+".anyPattern") })
 		case l.Deny != nil:
 			if raw, ok := c.decode(l.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
 				fits = not(c.denied(raw, path+".deny.conditions"))
+				if len(c.told(raw, path+".deny.conditions")) > 0 {
+					c.note(path+".deny.conditions", "the messages of single conditions are omitted", "write the conditions as separate validations with messages")
+				}
 			} else {
 				fits = no
 			}
@@ -478,6 +492,24 @@ func (c *converter) holds(spec map[string]any, e expr, message, path string) {
 	validation := map[string]any{"expression": c.conditional(e).text}
 	c.message(message, path+".message", validation)
 	spec["validations"] = []any{validation}
+}
+
+// tell adds the messages of the conditions of deny to that of the rule.
+func (c *converter) tell(spec map[string]any, message string, conditions any, path string) {
+	before := c.reasons
+	c.inMessage = true
+	told := c.told(conditions, path+".deny.conditions")
+	own, ok := c.texts(message, path+".message")
+	c.inMessage = false
+	if c.reasons = before; len(told) == 0 || !ok {
+		return
+	}
+	if len(own) == 0 {
+		told[0] = strings.ReplaceAll(told[0], "'; ", "'")
+	}
+	one := spec["validations"].([]any)[0].(map[string]any)
+	delete(one, "message")
+	one["messageExpression"] = strings.Join(append(own, told...), " + ")
 }
 
 // conditional returns a validation that holds where the preconditions do not.

@@ -155,6 +155,8 @@ func (s *search) named(name string) (term, bool) {
 		return s.typed(term{expr: s.element, root: s.element, place: s.elementPlace, shape: s.elementShape}), true
 	case name == "images" && !s.deleting:
 		return term{expr: member(imagesMark), root: member(imagesMark)}, true
+	case name == "image" && s.image:
+		return term{expr: member("image"), image: true}, true
 	case name == "serviceAccountName" || name == "serviceAccountNamespace":
 		part := map[string]string{"serviceAccountName": "[3]", "serviceAccountNamespace": "[2]"}[name]
 		return term{expr: member("(request.userInfo.?username.orValue('').startsWith('system:serviceaccount:') ? request.userInfo.username.split(':')" + part + " : '')"), shape: textShape}, true
@@ -169,6 +171,9 @@ func (s *search) named(name string) (term, bool) {
 				return term{expr: l.element, root: l.element}, true
 			}
 		}
+	}
+	if s.predicate != (expr{}) {
+		return path(s.predicate, name), true
 	}
 	return s.unknown("the variable " + name)
 }
@@ -197,6 +202,8 @@ func (s *search) below(left term, name string) (term, bool) {
 			return out, true
 		case "userInfo", "kind", "requestKind", "resource", "requestResource", "subResource", "dryRun", "options":
 			return path(left.expr, name), true
+		case "roles", "clusterRoles":
+			return s.held(map[string]string{"roles": "Role", "clusterRoles": "ClusterRole"}[name], s.path), true
 		}
 		return s.unknown("request." + name)
 	}
