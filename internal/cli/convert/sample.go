@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/family/convert"
@@ -29,12 +30,13 @@ type sampler struct {
 	reads        *value.Fields
 	words        []string
 	numbers      []int64
-	labels       []string // keys of labels and annotations
-	aged         bool     // the policy reads the creation time of resources
-	timed        bool     // the policy reads other times
-	images       []string // image references, for policies that verify images
-	references   []string // the fields that hold them
-	fits         []fit    // what the filters of match select
+	labels       []string            // keys of labels and annotations
+	wanted       map[string][]string // the texts with which filters compare fields, by the names of the fields
+	aged         bool                // the policy reads the creation time of resources
+	timed        bool                // the policy reads other times
+	images       []string            // image references, for policies that verify images
+	references   []string            // the fields that hold them
+	fits         []fit               // what the filters of match select
 	// namespace is that of a namespaced policy; empty for others.
 	namespace string
 	parses    bool // the policy reads the parts of image references
@@ -74,6 +76,9 @@ func newSampler(p prover, original map[string]any, rule convert.Rule, first *pol
 	s.fitting(spec)
 	s.verified(spec["rules"])
 	s.extracted(original)
+	if slices.ContainsFunc(s.kinds, func(k schema.Found) bool { return k.Type == schema.Any }) {
+		s.listed(spec["rules"])
+	}
 	if rules, ok := spec["rules"]; ok {
 		s.collect(rules)
 	} else {
@@ -217,15 +222,19 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 		m = map[string]any{}
 	}
 	m["name"], m["namespace"] = "sample-"+strconv.Itoa(i), s.word("default")
+	if len(validation.IsDNS1123Label(m["namespace"].(string))) > 0 {
+		m["namespace"] = "default"
+	}
 	if s.namespace != "" && s.often(0.9) {
 		m["namespace"] = s.namespace
 	}
 	if s.often(0.3) {
 		m["name"] = s.word("sample")
 	}
-	if round, n := i/max(1, len(s.kinds)+len(s.subresources)), len(s.fits); n > 0 && round%3 == 0 { // of each kind
-		s.fits[round/3%n].set(m)
-		defer s.fits[round/3%n].mark(m)
+	if n := len(s.fits); n > 0 && s.often(0.4) {
+		f := &s.fits[s.random.Intn(n)]
+		f.set(m)
+		defer f.mark(m)
 	}
 	if s.aged && s.often(0.9) { // a time in the last four days
 		m["creationTimestamp"] = offline.Now().UTC().Add(-time.Duration(s.random.Intn(96*60)) * time.Minute).Truncate(time.Hour).Format(time.RFC3339)
@@ -256,7 +265,7 @@ func (s *sampler) word(instead string) string {
 }
 
 // always are the members that every object of the API has that may have them.
-var always = []string{"spec", "template", "jobTemplate", "metadata", "containers"}
+var always = []string{"spec", "template", "jobTemplate", "metadata", "containers", "image"}
 
 // typed are the members whose member `type` the API requires.
 var typed = []string{"seccompProfile", "appArmorProfile"}
@@ -322,6 +331,9 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 					break
 				}
 				v = s.value(below, f.Get(name), depth+1)
+			}
+			if _, text := v.(string); text && len(s.wanted[name]) > 0 && s.often(0.6) {
+				v = s.wanted[name][s.random.Intn(len(s.wanted[name]))]
 			}
 			if _, text := v.(string); text && slices.Contains(s.references, name) && len(s.images) > 0 {
 				v = s.images[s.random.Intn(len(s.images))]

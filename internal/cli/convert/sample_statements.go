@@ -147,3 +147,31 @@ func eachExtractor(original map[string]any, do func(kind string, extractor map[s
 		}
 	}
 }
+
+// listed adds the elements of the lists over which rules loop: of a kind without a definition, nothing else says that a field is a list.
+func (s *sampler) listed(rules any) {
+	switch v := rules.(type) {
+	case []any:
+		for _, e := range v {
+			s.listed(e)
+		}
+	case map[string]any:
+		loops, _ := v["foreach"].([]any)
+		for _, l := range loops {
+			loop, _ := l.(map[string]any)
+			text, _ := loop["list"].(string)
+			tree, err := jmespath.Parse(strings.TrimSpace(text))
+			if err != nil {
+				continue
+			}
+			root := &value.Fields{}
+			for _, f := range treeFields(&tree, []*value.Fields{root}) {
+				f.Items()
+			}
+			s.reads.Merge(root.Member("request").Member("object"))
+		}
+		for _, e := range v {
+			s.listed(e)
+		}
+	}
+}

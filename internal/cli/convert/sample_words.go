@@ -13,6 +13,7 @@ var (
 	quoted     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"") })
 	digits     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]{1,15}$`) })
 	readsTimes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\btime_(since|diff|after|before|between|add)\(`) })
+	compared   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\w+)"?\s*==\s*'([^'{]*)'`) })
 	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
 )
 
@@ -49,6 +50,7 @@ func (s *sampler) collectText(text string) {
 	s.timed = s.timed || readsTimes().MatchString(text)
 	if strings.Contains(text, "request.object") || strings.Contains(text, "element.") || strings.Contains(text, "{{") {
 		s.targetFields(text)
+		s.want(text)
 		for _, m := range quoted().FindAllStringSubmatch(text, -1) {
 			s.addWord(m[1] + m[2] + m[3])
 		}
@@ -74,6 +76,18 @@ func (s *sampler) addWord(w string) {
 	for _, fill := range []string{"", "x"} {
 		if one := instance(w, fill); !slices.Contains(s.words, one) {
 			s.words = append(s.words, one)
+		}
+	}
+}
+
+// want notes the texts with which filters compare fields: most values of a random resource would fit none.
+func (s *sampler) want(text string) {
+	for _, m := range compared().FindAllStringSubmatch(text, -1) {
+		if s.wanted == nil {
+			s.wanted = map[string][]string{}
+		}
+		if !slices.Contains(s.wanted[m[1]], m[2]) {
+			s.wanted[m[1]] = append(s.wanted[m[1]], m[2])
 		}
 	}
 }

@@ -96,12 +96,13 @@ func (s *search) function(name string, a []term) (term, bool) {
 		return term{expr: a[0].macro("map", x, one), shape: listShape, strict: a[0].macro("map", x, one)}, true
 	case name == "object_from_lists" && n == 2:
 		i, x := s.variable(), s.variable()
-		return term{expr: member(a[0].within(bindsMember) + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + i + " < size(" + a[1].text + ") ? dyn(" + a[1].within(bindsMember) + "[" + i + "]) : dyn(null)})"), shape: mapShape}, true
+		at := a[1].within(bindsMember) + "[" + i + "]"
+		return term{expr: s.mapOf(a[0].atom(), i, x, i+" < size("+a[1].text+") ? dyn("+at+") : dyn(null)"), shape: mapShape}, true
 	case name == "merge" && n == 2:
 		i, x, y := s.variable(), s.variable(), s.variable()
 		first, second := a[0].within(bindsMember), a[1].within(bindsMember)
-		keys := "(" + first + ".map(" + y + ", " + y + ") + " + second + ".filter(" + y + ", !(" + y + " in " + first + ")))"
-		return term{expr: member(keys + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + x + " in " + second + " ? dyn(" + second + "[" + x + "]) : dyn(" + first + "[" + x + "])})"), shape: mapShape}, true
+		keys := member("(" + first + ".map(" + y + ", " + y + ") + " + second + ".filter(" + y + ", !(" + y + " in " + first + ")))")
+		return term{expr: s.mapOf(keys, i, x, x+" in "+second+" ? dyn("+second+"["+x+"]) : dyn("+first+"["+x+"])"), shape: mapShape}, true
 	case name == "to_boolean" && n == 1:
 		return term{expr: comparison("string(" + a[0].text + ").lowerAscii() == 'true'"), shape: boolShape}, true
 	case name == "type" && n == 1:
@@ -213,6 +214,19 @@ func (s *search) function(name string, a []term) (term, bool) {
 	return made, true
 }
 
+// mapOf returns a map with these keys. value is the expression of the value of the key x, at the index i of the list.
+func (c *converter) mapOf(keys expr, i, x, value string) expr {
+	if c.policy.Spec.Rules[c.index].Generation == nil {
+		return member(keys.text + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + value + "})")
+	}
+	// Policies that generate have no loops with two variables.
+	at := keys.text + ".map(" + x + ", {'value': " + value + "})"
+	if indexed(value, i) {
+		at = "lists.range(size(" + keys.text + ")).map(" + i + ", {'value': " + value + "})"
+	}
+	return member("transform.listObjToMap(" + keys.text + ".map(" + x + ", {'key': dyn(" + x + ")}), " + at + ", 'key', 'value')")
+}
+
 // groups matches references to groups in the replacement of a regular expression.
 var groups = regexp.MustCompile(`\$(?:(\d)|\{(\d)\})`)
 
@@ -260,7 +274,7 @@ func (s *search) toString(t term) term {
 		out.expr = v
 	case t.shape == numberShape || t.shape == boolShape || len(t.keys) > 0 && s.scalar(t):
 		out.expr = member("string(" + v.text + ")")
-	case t.shape == listShape || t.text == "request.userInfo":
+	case t.shape == listShape || t.shape == mapShape || t.text == "request.userInfo":
 		out.expr = member("json.marshal(" + v.text + ")")
 	default:
 		out.expr = expr{"type(" + v.text + ") == string ? " + v.text + " : json.marshal(" + v.text + ")", bindsTernary}

@@ -142,6 +142,9 @@ type converter struct {
 	// predicate is the content of an attestation, whose fields are variables of its conditions; zero elsewhere.
 	predicate expr
 	image     bool // the variable image is the image that is verified
+	// failing are the lists of the messages of the elements that fail, one for each loop; telling: some of them have messages.
+	failing []string
+	telling bool
 	// inMessage: a message is converted, which does not decide anything.
 	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
@@ -344,7 +347,9 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 		c.existing(v)
 		c.podSecurity(v, spec, path+".podSecurity")
 	case len(v.ForEachValidation) > 0:
+		c.failing = nil
 		c.holds(spec, c.foreach(v.ForEachValidation, path+".foreach"), v.Message, path)
+		c.tellOf(spec, v.Message, path)
 	case v.Manifests != nil:
 		c.refuse(path+".manifests", "signed YAML has no counterpart in CEL", "")
 	case v.Assert != nil:
@@ -383,6 +388,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 			continue
 		}
 		around, placed, of, x := c.element, c.elementPlace, c.elementShape, c.variableOf(all.expr)
+		said := "''"
 		c.outer = append(c.outer, loop{element: member(x)})
 		c.element, c.elementPlace, c.elementShape = member(x), all.itemPlace(), all.elements
 		entries := maps.Clone(c.entries)
@@ -404,9 +410,12 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		case l.Deny != nil:
 			if raw, ok := c.decode(l.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
 				fits = not(c.denied(raw, path+".deny.conditions"))
-				if len(c.told(raw, path+".deny.conditions")) > 0 {
-					c.note(path+".deny.conditions", "the messages of single conditions are omitted", "write the conditions as separate validations with messages")
+				before := c.reasons
+				c.inMessage = true
+				if told := c.told(raw, path+".deny.conditions"); len(told) > 0 {
+					said = strings.Join(told, " + ")
 				}
+				c.inMessage, c.reasons = false, before
 			} else {
 				fits = no
 			}
@@ -420,6 +429,12 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		c.outer = c.outer[:len(c.outer)-1]
 		list := all.orElse("[]")
 		out = and(out, list.macro("all", x, fits))
+		if len(c.outer) == 0 {
+			c.failing = append(c.failing, list.macro("filter", x, not(fits)).macro("map", x, member(said)).text)
+			c.telling = c.telling || said != "''"
+		} else if said != "''" {
+			c.note(path+".deny.conditions", "the messages of single conditions in inner loops are omitted", "write the conditions as separate validations with messages")
+		}
 	}
 	return out
 }
@@ -510,6 +525,27 @@ func (c *converter) tell(spec map[string]any, message string, conditions any, pa
 	one := spec["validations"].([]any)[0].(map[string]any)
 	delete(one, "message")
 	one["messageExpression"] = strings.Join(append(own, told...), " + ")
+}
+
+// tellOf adds the messages of the conditions of loops to that of the rule: those of the first element that fails.
+func (c *converter) tellOf(spec map[string]any, message, path string) {
+	before := c.reasons
+	own, ok := c.texts(message, path+".message")
+	if c.reasons = before; !c.telling || !ok {
+		return
+	}
+	if len(own) == 0 {
+		for i := range c.failing {
+			c.failing[i] = strings.ReplaceAll(c.failing[i], "'; ", "'")
+		}
+	}
+	first := c.failing[0]
+	if len(c.failing) > 1 {
+		first = "(" + strings.Join(c.failing, " + ") + ")"
+	}
+	one := spec["validations"].([]any)[0].(map[string]any)
+	delete(one, "message")
+	one["messageExpression"] = strings.Join(append(own, first+"[0]"), " + ")
 }
 
 // conditional returns a validation that holds where the preconditions do not.

@@ -21,8 +21,9 @@ func (c *converter) search(source, path string) (term, bool) {
 		c.refuse(path, err.Error(), "")
 		return term{}, false
 	}
-	if c.controllers && strings.Contains(source, `"object"`) {
-		c.refuse(path, "for Pod controllers, request.\"object\" in quotes is the controller in the classic rule, and its template in a CEL policy", "write request.object")
+	// For Pod controllers, request."object" in quotes stays the controller.
+	if s.kept = c.controllers && strings.Contains(source, `"object"`); s.kept && strings.Contains(source, "request.object") {
+		c.refuse(path, "for Pod controllers, request.\"object\" in quotes is the controller in the classic rule, beside its template in request.object", "write request.object")
 		return term{}, false
 	}
 	return s.tree(&tree, nil)
@@ -48,6 +49,8 @@ type search struct {
 	*converter
 	path, source string
 	inner        []term // the variables in the expression
+	// kept: the object is not replaced by the Pod template of controllers.
+	kept bool
 	// safe collects the conditions that no function in the condition of a filter fails; nil outside of filters.
 	safe *[]expr
 }
@@ -62,7 +65,10 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 	switch t.Kind {
 	case "ASTField":
 		name, _ := strconv.Unquote(t.Value)
-		if current == nil {
+		switch {
+		case name == "null": // many write it for `null`; nothing has this name
+			return s.constant(nil)
+		case current == nil:
 			return s.named(name)
 		}
 		return s.below(*current, name)
@@ -209,6 +215,10 @@ func (s *search) below(left term, name string) (term, bool) {
 	}
 	if left.image {
 		return s.imageField(left, name)
+	}
+	if s.kept && isObject(left.root) && len(left.keys) == 0 && len(left.place) == 0 {
+		root := member(left.root.text + "['" + name + "']")
+		return term{expr: root, root: root}, true
 	}
 	if left.root.text == imagesMark {
 		return s.imagesBelow(left, name)

@@ -117,6 +117,9 @@ func (s *search) condition(t *jmespath.Tree, current *term) (expr, bool) {
 			return not(inner), ok
 		}
 		v, ok := s.tree(&t.Children[0], current) // the negation of what is missing is missing, and not true
+		if v.shape == boolShape && v.simple() {
+			return and(v.present(), not(v.expr)), ok
+		}
 		return and(v.present(), not(v.truthy())), ok
 	case "ASTComparator":
 		return s.comparison(t, current)

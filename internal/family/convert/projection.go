@@ -222,7 +222,7 @@ func (s *search) members(t *jmespath.Tree, current *term) (term, bool) {
 		}
 		parts = append(parts, text(name)+": dyn("+s.orNull(one).text+")")
 	}
-	return term{expr: member("{" + strings.Join(parts, ", ") + "}")}, true
+	return term{expr: member("{" + strings.Join(parts, ", ") + "}"), shape: mapShape}, true
 }
 
 // orNull returns the value, or null where it is missing.
