@@ -68,6 +68,7 @@ func newSampler(p prover, original map[string]any, rule convert.Rule, first *pol
 			}
 		}
 	}
+	s.variables(original["spec"])
 	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(rule.Uncovered, k.Kind) })
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
@@ -265,7 +266,7 @@ func (s *sampler) word(instead string) string {
 }
 
 // always are the members that every object of the API has that may have them.
-var always = []string{"spec", "template", "jobTemplate", "metadata", "containers", "image"}
+var always = []string{"spec", "template", "jobTemplate", "metadata", "containers", "image", "schedule"}
 
 // typed are the members whose member `type` the API requires.
 var typed = []string{"seccompProfile", "appArmorProfile"}
@@ -309,6 +310,13 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 		if _, has := element.Field("protocol"); has && s.patches {
 			s.ports(list, element)
 		}
+		if _, has := element.Field("whenUnsatisfiable"); has && s.patches {
+			for _, e := range list {
+				if m, ok := e.(map[string]any); ok {
+					m["whenUnsatisfiable"] = []string{"DoNotSchedule", "ScheduleAnyway"}[s.random.Intn(2)]
+				}
+			}
+		}
 		return list
 	}
 	names := f.Names()
@@ -339,7 +347,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				v = s.images[s.random.Intn(len(s.images))]
 			}
 			if text, is := v.(string); is && name == "image" && s.parses {
-				if _, err := parsed(text); err != nil { // the API server admits it, and no registry has it
+				if r, err := parsed(text); err != nil || len(r.Path) < 2 { // the API server admits it, and no registry has it
 					v = "nginx"
 				}
 			}
@@ -380,7 +388,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 }
 
 // identifying are the members by which lists of the API identify their elements, and that the API requires.
-var identifying = []string{"name", "mountPath", "devicePath", "topologyKey"}
+var identifying = []string{"name", "mountPath", "devicePath", "topologyKey", "ip", "uid"}
 
 // name gives the elements of a list distinct names.
 func (s *sampler) name(list []any, key string) {

@@ -175,3 +175,10 @@ func (s *sampler) listed(rules any) {
 		}
 	}
 }
+
+// variables adds the fields of the object that variables read: programs that change objects read the whole of them.
+func (s *sampler) variables(spec any) {
+	root := &value.Fields{}
+	conditionFields(spec, root)
+	s.reads.Merge(root.Member("request").Member("object"))
+}

@@ -425,8 +425,9 @@ func notNull(a, b term) term {
 func (s *search) arithmetic(name string, a, b term) (term, bool) {
 	operator := map[string]string{"add": " + ", "subtract": " - ", "multiply": " * ", "divide": " / "}[name]
 	number := func(t term) bool { return t.shape == numberShape && !t.maybeList }
+	loose := func(t term) bool { return t.shape == anyShape || t.shape == numberShape }
 	switch {
-	case operator != "" && number(a) && number(b):
+	case operator != "" && number(a) && number(b), (name == "add" || name == "subtract") && (number(a) && loose(b) || number(b) && loose(a)): // numbers and quantities cannot be mixed
 		return term{expr: expr{"double(" + a.text + ")" + operator + "double(" + b.text + ")", bindsComparison}, shape: numberShape}, true
 	case name == "modulo" && number(a) && number(b):
 		return term{expr: expr{"int(" + a.text + ") % int(" + b.text + ")", bindsComparison}, shape: numberShape}, true

@@ -100,8 +100,7 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 		out, ok := s.tree(&t.Children[1], &left)
 		if ok && there != yes {
 			if out.needs = and(there, orYes(out.needs)); out.shape == listShape && len(out.keys) == 0 {
-				out.strict = out.value()
-				out.expr = member("(" + there.within(bindsOr) + " ? " + out.strict.within(bindsOr) + " : [])")
+				out.strict, out.expr = out.value(), member("("+there.within(bindsOr)+" ? "+out.within(bindsOr)+" : [])")
 			}
 		}
 		return out, ok

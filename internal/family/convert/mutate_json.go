@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,7 +55,11 @@ func (p *patching) json(source string, root location, path string) (out []string
 				}
 			}
 			if op == "add" {
-				out = append(out, place.parents...)
+				for _, parent := range place.parents {
+					if !slices.Contains(out, parent) { // an earlier operation may have created it
+						out = append(out, parent)
+					}
+				}
 			}
 			made := place.operation(op, value)
 			if op == "replace" && place.there != yes && !strings.Contains(value, place.at.text) { // of a missing place it is an error

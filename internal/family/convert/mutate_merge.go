@@ -256,7 +256,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		if once && keyed > 1 && conditionals > 0 {
 			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
 		}
-		if once && keyed > 1 && conditionals == 0 {
+		if once && keyed > 1 && conditionals == 0 && len(keys) == 1 {
 			fronts.add(p, element, rest, same, place, below)
 			continue
 		}
@@ -267,7 +267,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 				p.reordered = p.reordered[:1]
 			}
 		}
-		last = append(last, each(same(inside.at), once && keyed == 1))
+		last = append(last, each(same(inside.at), once && keyed == 1 && len(keys) == 1)) // with several keys, it keeps its place
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}

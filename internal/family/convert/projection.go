@@ -65,6 +65,8 @@ func nests(t *jmespath.Tree) bool {
 	switch t.Kind {
 	case "ASTProjection", "ASTFilterProjection", "ASTValueProjection":
 		return true
+	case "ASTIdentity", "ASTCurrentNode": // of what is before a pipe
+		return true
 	case "ASTOrExpression", "ASTPipe":
 		return nests(&t.Children[0])
 	}
