@@ -246,6 +246,9 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 		for _, key := range s.labels {
 			if s.often(0.5) {
 				set[key] = s.word("")
+				if wanted := s.wanted[key]; len(wanted) > 0 && s.often(0.5) {
+					set[key] = wanted[s.random.Intn(len(wanted))]
+				}
 			}
 		}
 		if len(set) > 0 || s.often(0.3) {
