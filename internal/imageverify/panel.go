@@ -61,7 +61,7 @@ type Testimony struct {
 type question struct {
 	image     string
 	statement Testimony // the zero Testimony: the signature of the image
-	authority string    // the authority's name; empty for the statements that were found
+	authority string    // the authority's name; empty for the first statements that were found
 }
 
 // ErrUnattested is the error for reading an in-toto statement that was not verified before.
@@ -96,6 +96,19 @@ func (p *Panel) Payload(ctx context.Context, image string, what Testimony) (any,
 		return nil, err
 	}
 	return p.statements[at][0].Document, nil
+}
+
+// Payloads returns the contents of all such statements about the image that the authority signed; none if it signed none.
+func (p *Panel) Payloads(ctx context.Context, image string, what Testimony, by Authority) ([]any, error) {
+	if n, err := p.Attested(ctx, image, what, []Authority{by}); err != nil || n == 0 {
+		return []any{}, err
+	}
+	found := p.statements[question{image, what, by.Name}]
+	out := make([]any, len(found))
+	for i := range found {
+		out[i] = found[i].Document
+	}
+	return out, nil
 }
 
 // Answers returns the answers of the authorities, in the order of the checks.
@@ -139,7 +152,7 @@ func (p *Panel) signature(ctx context.Context, image string, a *Authority) error
 	})
 }
 
-// statement verifies the statements of one authority, and stores the first that it finds. If a form is nil, it reads statements without
+// statement verifies the statements of one authority, and stores them, and the first that any authority has. If a form is nil, it reads statements without
 // verifying them.
 func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *Authority) error {
 	at := question{image: image, statement: what}
@@ -160,6 +173,7 @@ func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *
 		if p.statements[at] == nil {
 			p.statements[at] = found
 		}
+		p.statements[question{image, what, a.Name}] = found
 		return nil
 	})
 }

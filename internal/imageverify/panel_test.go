@@ -114,6 +114,12 @@ func TestPanelStatements(t *testing.T) {
 	if n, err := p.Attested(t.Context(), "x:1", Testimony{Type: "none"}, []Authority{authority("a")}); n != 0 || err != nil {
 		t.Errorf("no statement: %d, %v", n, err)
 	}
+	if all, err := p.Payloads(t.Context(), "x:1", intoto, authority("a")); fmt.Sprint(all) != "[slsa of docker.io/x:1]" || err != nil {
+		t.Errorf("the statements of a signer: %v, %v", all, err)
+	}
+	if all, err := p.Payloads(t.Context(), "x:1", intoto, authority("stranger")); len(all) != 0 || err != nil {
+		t.Errorf("the statements of a stranger: %v, %v", all, err)
+	}
 	if _, err := p.Payload(t.Context(), "x:1", Testimony{Type: "none", Referrer: true}); err == nil {
 		t.Error("a referrer that is not there is read")
 	}

@@ -116,6 +116,13 @@ func (testVerifier) Payload(context.Context, string, string) (any, error) {
 	return map[string]any{"bomFormat": "CycloneDX"}, nil
 }
 
+func (v testVerifier) Payloads(ctx context.Context, image, _, attestor string) ([]any, error) {
+	if n, err := v.Signed(ctx, image, []string{attestor}); err != nil || n == 0 {
+		return []any{}, err
+	}
+	return []any{map[string]any{"predicate": map[string]any{"critical": 0.0}}}, nil
+}
+
 // testRequests are the check requests for the expressions of policies.
 var testRequests = map[env.Kind]map[string]any{
 	env.HTTPChecks: {"attributes": map[string]any{

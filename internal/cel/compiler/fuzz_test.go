@@ -208,7 +208,7 @@ func FuzzLibraryGetImageData(f *testing.F) {
 
 func FuzzLibraryImageVerify(f *testing.F) {
 	fuzzLibrary(f, env.LibraryImageVerify, []string{"ghcr.io/team/app:1", "team", "sbom"}, "verifyImageSignatures($A, [attestors.team, attestors[$B], dyn($N)])",
-		"verifyAttestationSignatures($A, attestations[$B], [attestors.stranger, attestors.team])", "extractPayload($A, $B)[$B]")
+		"verifyAttestationSignatures($A, attestations[$B], [attestors.stranger, attestors.team])", "extractPayload($A, $B)[$B]", "extractPayloads($A, $B, 'team')")
 }
 
 func FuzzLibraryCheck(f *testing.F) {

@@ -23,6 +23,8 @@ type Verifier interface {
 	Attested(ctx context.Context, image, attestation string, attestors []string) (int, error)
 	// Payload returns the content of the attestation of that name.
 	Payload(ctx context.Context, image, attestation string) (any, error)
+	// Payloads returns the contents of all attestations of that name that the attestor signed.
+	Payloads(ctx context.Context, image, attestation, attestor string) ([]any, error)
 }
 
 // libPolicyImageData queries world.Images with the credentials of the policy.
@@ -92,6 +94,25 @@ var libImageVerify = &Library{
 					return e.unverified(err)
 				}
 				return e.answer(payload)
+			},
+		},
+		{
+			Names:     []string{"extractPayloads"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType, cel.StringType}, Result: cel.ListType(cel.DynType)}},
+			Doc:       "Returns the contents of all attestations that the attestor signed, in the form of extractPayload; an empty list if there are none. Only Ephor has this function.",
+			Example:   "extractPayloads('ghcr.io/team/app:1', attestations.sbom, attestors.team).all(scan, scan.predicate.critical == 0)",
+			Result:    `true`,
+			cost:      queryCost,
+			call: func(e *Scope, args []ref.Val) ref.Val {
+				v, err := e.verifier()
+				if err != nil {
+					return e.unverified(err)
+				}
+				payloads, err := v.Payloads(e.Context(), values.Text(args[0]), values.Text(args[1]), values.Text(args[2]))
+				if err != nil {
+					return e.unverified(err)
+				}
+				return e.answer(payloads)
 			},
 		},
 	},

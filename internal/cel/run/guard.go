@@ -41,7 +41,12 @@ func fields(checked *ast.AST) map[int64]fieldOf {
 func (in *planning) remembering() interpreter.InterpretableDecorator {
 	of := fields(in.checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-		if f, ok := of[i.ID()]; ok {
+		f, ok := of[i.ID()]
+		attribute, path := i.(interpreter.InterpretableAttribute)
+		switch {
+		case ok && path: // qualifiers may be added to it
+			return &rememberedPath{attribute, f}, nil
+		case ok:
 			return &remembered{i, f}, nil
 		}
 		return i, nil
@@ -59,7 +64,25 @@ func (r *remembered) Exec(frame *interpreter.ExecutionFrame) ref.Val { return r.
 
 // Eval implements the library's interface.
 func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
-	v := r.Interpretable.Eval(vars)
+	return r.keep(vars, r.Interpretable.Eval(vars))
+}
+
+// rememberedPath is remembered for a path.
+type rememberedPath struct {
+	interpreter.InterpretableAttribute
+	fieldOf
+}
+
+// Exec implements the library's interface.
+func (r *rememberedPath) Exec(frame *interpreter.ExecutionFrame) ref.Val { return r.Eval(frame) }
+
+// Eval implements the library's interface.
+func (r *rememberedPath) Eval(vars interpreter.Activation) ref.Val {
+	return r.keep(vars, r.InterpretableAttribute.Eval(vars))
+}
+
+// keep keeps the value of the field until its struct is complete.
+func (f fieldOf) keep(vars interpreter.Activation, v ref.Val) ref.Val {
 	e := evaluationOf(vars)
 	if e == nil {
 		return v
@@ -67,8 +90,8 @@ func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
 	if e.arguments == nil {
 		e.arguments = map[node][]ref.Val{}
 	}
-	known := e.arguments[r.parent]
-	e.arguments[r.parent] = append(known[:min(r.index, len(known))], v)
+	known := e.arguments[f.parent]
+	e.arguments[f.parent] = append(known[:min(f.index, len(known))], v)
 	return v
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"math/rand"
 	"slices"
 	"strings"
 
@@ -85,22 +86,31 @@ type attempts struct {
 	// subresource returns the subresource of the i-th resource; nil if it is a resource of its own.
 	subresource func(i int) *subresource
 
-	tried map[string]int // by what
+	tried  map[string]int // by what
+	random *rand.Rand
+}
+
+// attempts returns the attempts for the resources of a sampler.
+func (p prover) attempts(stage policy.Stage, s *sampler, unasked []string) *attempts {
+	return &attempts{
+		stage: stage, kinds: len(s.kinds) + len(s.subresources), unasked: unasked, older: map[string]map[string]any{}, tried: map[string]int{},
+		random: rand.New(rand.NewSource(p.seed)), //nolint:gosec // the same requesters each time
+	}
 }
 
 // of returns the requests for the i-th resource. admit returns a resource as the classic rule admits its creation, or nil.
 func (t *attempts) of(i int, object map[string]any, admit func(map[string]any) (map[string]any, error)) ([]attempt, error) {
-	user := func(n int) *policy.User {
+	user := func() *policy.User { // at random: every requester meets every kind, operation and name
 		if len(t.users) == 0 {
 			return nil
 		}
-		return t.users[n%len(t.users)]
+		return t.users[t.random.Intn(len(t.users))]
 	}
 	if sub := t.subresource(i); sub != nil {
-		return []attempt{sub.of(object, i, user(i))}, nil
+		return []attempt{sub.of(object, i, user())}, nil
 	}
 	round := i / max(1, t.kinds)
-	out := []attempt{{what: "creation", operation: policy.Create, object: object, user: user(i)}}
+	out := []attempt{{what: "creation", operation: policy.Create, object: object, user: user()}}
 	kind, _ := object["kind"].(string)
 	if t.updates {
 		object = stored(object, i)
@@ -108,15 +118,15 @@ func (t *attempts) of(i int, object map[string]any, admit func(map[string]any) (
 		if other := t.older[kind]; other != nil {
 			old = renamed(other, object)
 		}
-		out[0] = attempt{what: "update", operation: policy.Update, object: object, old: old, user: user(i)}
+		out[0] = attempt{what: "update", operation: policy.Update, object: object, old: old, user: user()}
 		t.older[kind] = object
 	}
 	if t.stage.Has(policy.StageGenerate|policy.StageMutateExisting) && !t.updates {
 		switch old := t.older[kind]; {
 		case round%4 == 0 && t.deletes:
-			out = append(out, attempt{what: "deletion", operation: policy.Delete, object: object, old: object, user: user(round)})
+			out = append(out, attempt{what: "deletion", operation: policy.Delete, object: object, old: object, user: user()})
 		case old != nil:
-			out = append(out, attempt{what: "update", operation: policy.Update, object: object, old: renamed(old, object), user: user(round)})
+			out = append(out, attempt{what: "update", operation: policy.Update, object: object, old: renamed(old, object), user: user()})
 		}
 		return out, nil
 	}
@@ -125,7 +135,7 @@ func (t *attempts) of(i int, object map[string]any, admit func(map[string]any) (
 	}
 	object = stored(object, i)
 	pod, old := object["apiVersion"] == "v1" && kind == "Pod", t.older[kind]
-	next, last := attempt{what: "update", operation: policy.Update, object: object, user: user(round)}, t.last
+	next, last := attempt{what: "update", operation: policy.Update, object: object, user: user()}, t.last
 	if pod {
 		t.last = object
 	}

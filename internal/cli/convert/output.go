@@ -61,15 +61,19 @@ func onlyEphor(made map[string]any) (out []string) {
 			out = append(out, "the annotation "+name)
 		}
 	}
-	if strings.Contains(value.JSON(made["spec"]), `"replicationcontrollers"`) {
+	spec := value.JSON(made["spec"])
+	if strings.Contains(spec, `"replicationcontrollers"`) {
 		out = append(out, "replicationcontrollers among the Pod controllers")
+	}
+	if strings.Contains(spec, "extractPayloads(") {
+		out = append(out, "the function extractPayloads")
 	}
 	return out
 }
 
 // librariesOf finds the calls of functions that the API server does not have.
 var librariesOf = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b(resource|http|globalContext|generator|hash|json|yaml|gzip|time|random|x509|image|images)\.\w+|\b(image)\(|\b(verifyImageSignatures|verifyAttestationSignatures|extractPayload)\(`)
+	return regexp.MustCompile(`\b(resource|http|globalContext|generator|hash|json|yaml|gzip|time|random|x509|image|images)\.\w+|\b(image)\(|\b(verifyImageSignatures|verifyAttestationSignatures|extractPayloads?)\(`)
 })
 
 // libraries describes the libraries of CEL that policies use.

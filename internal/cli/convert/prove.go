@@ -16,7 +16,6 @@ import (
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family/convert"
-	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/schema"
 	"ephor.invalid/ephor/internal/value"
@@ -34,12 +33,21 @@ type prover struct {
 	now        time.Time                    // the time of all evaluations
 	existing   []map[string]any             // what the cluster holds: the given resources, and the targets of the rule
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
+	registry   registry
+	rule       string // the only rule of the classic policy whose results count; empty for all
 }
 
 // oneRule returns a classic policy with only one of its rules, which covers Pod controllers only if it does so among the others. A policy without rules
 // is returned as it is.
 func oneRule(object map[string]any, index int, controllers bool) map[string]any {
-	out := onlyRules(object, []int{index})
+	indexes := []int{index}
+	if decidesOnce(object, index) { // whether the rule is evaluated depends on those before it
+		indexes = nil
+		for i := range index + 1 {
+			indexes = append(indexes, i)
+		}
+	}
+	out := onlyRules(object, indexes)
 	if spec, _ := object["spec"].(map[string]any); controllers || spec["rules"] == nil {
 		return out
 	}
@@ -52,6 +60,19 @@ func oneRule(object map[string]any, index int, controllers bool) map[string]any 
 	annotations[autogen.ControllersAnnotation] = "none"
 	metadata["annotations"], out["metadata"] = annotations, metadata
 	return out
+}
+
+// decidesOnce reports whether only the first of the validate rules up to an index that applies is evaluated.
+func decidesOnce(object map[string]any, index int) bool {
+	spec, _ := object["spec"].(map[string]any)
+	rules, _ := spec["rules"].([]any)
+	if spec["applyRules"] != "One" || index >= len(rules) {
+		return false
+	}
+	return !slices.ContainsFunc(rules[:index+1], func(r any) bool {
+		rule, _ := r.(map[string]any)
+		return rule["validate"] == nil
+	})
 }
 
 func compiled(object map[string]any) (*policy.Program, diag.List) {
@@ -91,7 +112,11 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 	}
 	p.existing = append(slices.Clip(p.existing), bindings(roles)...)
 	p.now = offline.Now()
-	t := &attempts{stage: stage, kinds: len(sampler.kinds) + len(sampler.subresources), unasked: unasked(classic, cel...), older: map[string]map[string]any{}, tried: map[string]int{}}
+	p.registry = newRegistry(sampler, original)
+	if len(classic.Rules) > 1 && decidesOnce(original, 0) {
+		p.rule = rule.Name
+	}
+	t := p.attempts(stage, sampler, unasked(classic, cel...))
 	t.updates = onlyUpdates(classic)
 	t.deletes = slices.ContainsFunc(classic.Rules, func(r *policy.Rule) bool {
 		return slices.ContainsFunc(r.Targets, func(t policy.Target) bool {
@@ -104,7 +129,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		return sampler.subresourceAt(i)
 	}
-	t.existing = allowsExisting(classic) && !slices.ContainsFunc(cel, allowsExisting)
+	t.existing = denies(classic) && allowsExisting(classic) && !slices.ContainsFunc(cel, allowsExisting)
 	rules := slices.Clone(classic.Rules)
 	for _, one := range cel {
 		rules = append(rules, one.Rules...)
@@ -195,6 +220,11 @@ func allowsExisting(p *policy.Program) bool {
 	return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.AllowExisting })
 }
 
+// denies reports whether some rule of a program denies.
+func denies(p *policy.Program) bool {
+	return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Action.Default.Has(policy.Deny) || len(r.Action.Overrides) > 0 })
+}
+
 // onlyUpdates reports whether the rules of a program are about updates, and not about creations.
 func onlyUpdates(p *policy.Program) bool {
 	updates := false
@@ -277,8 +307,13 @@ func (p prover) verdict(ctx context.Context, programs []*policy.Program, a *atte
 	object := a.object
 	given := func() ([]map[string]any, error) { return p.existing, nil }
 	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
-	e := offline.New(programs, fixed.New(fixed.Values{
-		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: world.Images{Image: registry{}.Image}, Signatures: registry{}, Seed: 1,
+	root := fixed.New(fixed.Values{
+		Now: func() time.Time { return p.now }, NamespaceLabels: p.namespaces, Objects: given, Served: stage == policy.StageMutateExisting, Resources: api, Images: world.Images{Image: p.registry.Image}, Signatures: p.registry,
+	})
+	e := offline.New(programs, world.RootFunc(func(r world.Reach) world.World {
+		out := root.For(r)
+		out.Rand = alike{}
+		return out
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)
@@ -294,6 +329,9 @@ func (p prover) verdict(ctx context.Context, programs []*policy.Program, a *atte
 	var out verdict
 	for i := range answers {
 		for _, r := range answers[i].Results {
+			if p.rule != "" && convert.HasRules("kyverno.io/v1", r.Program.Kind) && !p.counts(r.Rule.Name) {
+				continue
+			}
 			out.applied = true
 			if offline.Unsuccessful(r) && !out.violated {
 				out.violated, out.message = true, r.Message
@@ -317,7 +355,7 @@ func (p prover) verdict(ctx context.Context, programs []*policy.Program, a *atte
 				return verdict{}, err
 			}
 			out.verified = after
-			if text := pinned(after); text != pinned(object) {
+			if text := p.registry.pinned(after); text != p.registry.pinned(object) {
 				out.violated, out.made = true, text
 			}
 		}
@@ -339,19 +377,14 @@ func (p prover) verdict(ctx context.Context, programs []*policy.Program, a *atte
 	return out, nil
 }
 
-// pinned returns the images of an object. For images with a digest it returns only repository and digest, because the two languages treat
-// tags differently.
-func pinned(object map[string]any) string {
-	kind, _ := object["kind"].(string)
-	images, err := imageref.Defaults{}.Find(kind, object)
-	if err != nil {
-		return err.Error()
-	}
-	texts := make([]string, len(images))
-	for i := range images {
-		texts[i] = images[i].Pointer + " " + images[i].Pinned()
-	}
-	return strings.Join(texts, ", ")
+// alike gives the same random text each time: the two policies need not ask as often.
+type alike struct{}
+
+func (alike) Intn(n int) int { return n / 2 }
+
+// counts reports whether the results of a rule count.
+func (p prover) counts(name string) bool {
+	return slices.Contains([]string{p.rule, "autogen-" + p.rule, "autogen-cronjob-" + p.rule}, name)
 }
 
 // generated adds the objects that the work generates, without the labels with which each family identifies its objects.

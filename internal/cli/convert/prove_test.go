@@ -54,6 +54,8 @@ func TestOtherKinds(t *testing.T) {
 		{"images-statements.yaml", "ImageValidatingPolicy", "violating or changed"},
 		{"images-notary.yaml", "ImageValidatingPolicy", "violating or changed"},
 		{"images-digests.yaml", "ImageValidatingPolicy", "violating or changed"},
+		{"images-conditions.yaml", "ImageValidatingPolicy", "violating or changed"},
+		{"images-extractors.yaml", "ImageValidatingPolicy", "violating or changed"},
 		{"styles-validate.yaml", "ValidatingPolicy", "violating"},
 		{"styles-mutate.yaml", "MutatingPolicy", "changed"},
 	} {
@@ -86,6 +88,8 @@ func TestCompareEffects(t *testing.T) {
 		"cleanup.yaml":              {"24h", "1h"},
 		"images-keys.yaml":          {"attestors.attestor6", "attestors.attestor5"},
 		"images-notary.yaml":        {">= 1", ">= 2"},
+		"images-conditions.yaml":    {"duration('48h0m0s')", "duration('1000h0m0s')"},
+		"images-extractors.yaml":    {"has(step.image)", "has(step.name)"},
 	} {
 		objects, diags := source.Load([]string{"testdata/" + file}, source.Options{Numbers: source.Exact})
 		if diags.HasErrors() {

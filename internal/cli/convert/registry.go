@@ -4,19 +4,33 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"math/rand"
 	"strings"
 
 	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/imageverify"
+	"ephor.invalid/ephor/internal/schema"
+	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
 
 // registry simulates all registries and signers in the comparison, without a network. Its answer for an image depends on the digest and
 // on all parts of the attestor, so two policies get the same answers only if they send the same queries.
-type registry struct{}
+type registry struct {
+	// content are the fields of the statements of each type that the policy reads.
+	content map[string]*value.Fields
+	sampler sampler
+	// extractors find the images of the kinds for which the rule has some.
+	extractors map[string][]imageref.Extractor
+}
+
+func newRegistry(s *sampler, original map[string]any) registry {
+	return registry{content: contents(original), sampler: *s, extractors: extractors(original)}
+}
 
 // digestOf returns the digest of the image with the given reference.
 func digestOf(reference string) string {
@@ -68,8 +82,48 @@ func (s registry) Statements(ctx context.Context, q world.SignatureRequest) (str
 	if err != nil {
 		return "", nil, err
 	}
-	document := map[string]any{"predicateType": q.Type, "predicate": map[string]any{}}
-	return digest, []world.Statement{{Type: q.Type, Predicate: map[string]any{}, Document: document}}, nil
+	fields := s.content[q.Type]
+	if fields == nil {
+		fields = &value.Fields{}
+	}
+	question, err := json.Marshal(canonical(q))
+	if err != nil {
+		return "", nil, err
+	}
+	sum := sha256.Sum256(append([]byte(digest), question...))
+	of := s.sampler                                                              // each statement is the same for both policies
+	of.random = rand.New(rand.NewSource(int64(binary.BigEndian.Uint32(sum[:])))) //nolint:gosec // the same statements each time
+	var out []world.Statement
+	for range 1 + of.random.Intn(2) {
+		predicate := of.value(schema.Any, fields, 1)
+		if len(fields.Names()) == 0 {
+			predicate = map[string]any{}
+		}
+		var document any = map[string]any{"predicateType": q.Type, "predicate": predicate}
+		if q.Format == imageverify.FormatNotary {
+			document = predicate
+		}
+		out = append(out, world.Statement{Type: q.Type, Predicate: predicate, Document: document})
+	}
+	return digest, out, nil
+}
+
+// pinned returns the images of an object. For images with a digest it returns only repository and digest, because the two languages treat
+// tags differently.
+func (s registry) pinned(object map[string]any) string {
+	kind, _ := object["kind"].(string)
+	images, err := imageref.Defaults{}.Find(kind, object)
+	if own := s.extractors[kind]; own != nil {
+		images, err = imageref.Defaults{}.Extract(own, object, nil)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	texts := make([]string, len(images))
+	for i := range images {
+		texts[i] = images[i].Pointer + " " + images[i].Pinned()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // canonical returns the query in a form that is the same for both languages.

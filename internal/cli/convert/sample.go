@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/family/convert"
@@ -29,10 +30,13 @@ type sampler struct {
 	reads        *value.Fields
 	words        []string
 	numbers      []int64
-	labels       []string // keys of labels and annotations
-	aged         bool     // the policy reads the creation time of resources
-	images       []string // image references, for policies that verify images
-	fits         []fit    // what the filters of match select
+	labels       []string            // keys of labels and annotations
+	wanted       map[string][]string // the texts with which filters compare fields, by the names of the fields
+	aged         bool                // the policy reads the creation time of resources
+	timed        bool                // the policy reads other times
+	images       []string            // image references, for policies that verify images
+	references   []string            // the fields that hold them
+	fits         []fit               // what the filters of match select
 	// namespace is that of a namespaced policy; empty for others.
 	namespace string
 	parses    bool // the policy reads the parts of image references
@@ -40,7 +44,7 @@ type sampler struct {
 }
 
 func newSampler(p prover, original map[string]any, rule convert.Rule, first *policy.Program, cel []*policy.Program) *sampler {
-	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}} //nolint:gosec // the same resources each time
+	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}, references: []string{"image", "reference"}} //nolint:gosec // the same resources each time
 	classic := &value.Fields{}
 	exact := strings.Contains(value.JSON(original["spec"]), `"podSecurity"`) // the classic rule reads the whole Pod
 	for i, program := range append([]*policy.Program{first}, cel...) {
@@ -64,6 +68,7 @@ func newSampler(p prover, original map[string]any, rule convert.Rule, first *pol
 			}
 		}
 	}
+	s.variables(original["spec"])
 	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(rule.Uncovered, k.Kind) })
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
@@ -71,6 +76,10 @@ func newSampler(p prover, original map[string]any, rule convert.Rule, first *pol
 	s.patched(spec["rules"])
 	s.fitting(spec)
 	s.verified(spec["rules"])
+	s.extracted(original)
+	if slices.ContainsFunc(s.kinds, func(k schema.Found) bool { return k.Type == schema.Any }) {
+		s.listed(spec["rules"])
+	}
 	if rules, ok := spec["rules"]; ok {
 		s.collect(rules)
 	} else {
@@ -163,6 +172,11 @@ func (s *sampler) objects(n int) []map[string]any {
 	if len(s.kinds)+len(s.subresources) == 0 {
 		return nil
 	}
+	if s.timed {
+		for _, before := range []time.Duration{-time.Hour, time.Hour, 50 * time.Hour, 400 * time.Hour} {
+			s.words = append(s.words, offline.Now().UTC().Add(-before).Truncate(time.Hour).Format(time.RFC3339))
+		}
+	}
 	slices.SortFunc(s.kinds, func(a, b schema.Found) int { return strings.Compare(a.String(), b.String()) })
 	slices.Sort(s.words)
 	slices.Sort(s.numbers)
@@ -209,15 +223,19 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 		m = map[string]any{}
 	}
 	m["name"], m["namespace"] = "sample-"+strconv.Itoa(i), s.word("default")
+	if len(validation.IsDNS1123Label(m["namespace"].(string))) > 0 {
+		m["namespace"] = "default"
+	}
 	if s.namespace != "" && s.often(0.9) {
 		m["namespace"] = s.namespace
 	}
 	if s.often(0.3) {
 		m["name"] = s.word("sample")
 	}
-	if n := len(s.fits); n > 0 && i%3 == 0 {
-		s.fits[i/3%n].set(m)
-		defer s.fits[i/3%n].mark(m)
+	if n := len(s.fits); n > 0 && s.often(0.4) {
+		f := &s.fits[s.random.Intn(n)]
+		f.set(m)
+		defer f.mark(m)
 	}
 	if s.aged && s.often(0.9) { // a time in the last four days
 		m["creationTimestamp"] = offline.Now().UTC().Add(-time.Duration(s.random.Intn(96*60)) * time.Minute).Truncate(time.Hour).Format(time.RFC3339)
@@ -228,6 +246,9 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 		for _, key := range s.labels {
 			if s.often(0.5) {
 				set[key] = s.word("")
+				if wanted := s.wanted[key]; len(wanted) > 0 && s.often(0.5) {
+					set[key] = wanted[s.random.Intn(len(wanted))]
+				}
 			}
 		}
 		if len(set) > 0 || s.often(0.3) {
@@ -248,7 +269,7 @@ func (s *sampler) word(instead string) string {
 }
 
 // always are the members that every object of the API has that may have them.
-var always = []string{"spec", "template", "jobTemplate", "metadata", "containers"}
+var always = []string{"spec", "template", "jobTemplate", "metadata", "containers", "image", "schedule"}
 
 // typed are the members whose member `type` the API requires.
 var typed = []string{"seccompProfile", "appArmorProfile"}
@@ -289,6 +310,16 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				s.name(list, key)
 			}
 		}
+		if _, has := element.Field("protocol"); has && s.patches {
+			s.ports(list, element)
+		}
+		if _, has := element.Field("whenUnsatisfiable"); has && s.patches {
+			for _, e := range list {
+				if m, ok := e.(map[string]any); ok {
+					m["whenUnsatisfiable"] = []string{"DoNotSchedule", "ScheduleAnyway"}[s.random.Intn(2)]
+				}
+			}
+		}
 		return list
 	}
 	names := f.Names()
@@ -312,11 +343,14 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				}
 				v = s.value(below, f.Get(name), depth+1)
 			}
-			if _, text := v.(string); text && (name == "image" || name == "reference") && len(s.images) > 0 {
+			if _, text := v.(string); text && len(s.wanted[name]) > 0 && s.often(0.6) {
+				v = s.wanted[name][s.random.Intn(len(s.wanted[name]))]
+			}
+			if _, text := v.(string); text && slices.Contains(s.references, name) && len(s.images) > 0 {
 				v = s.images[s.random.Intn(len(s.images))]
 			}
 			if text, is := v.(string); is && name == "image" && s.parses {
-				if _, err := parsed(text); err != nil { // the API server admits it, and no registry has it
+				if r, err := parsed(text); err != nil || len(r.Path) < 2 { // the API server admits it, and no registry has it
 					v = "nginx"
 				}
 			}
@@ -357,7 +391,7 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 }
 
 // identifying are the members by which lists of the API identify their elements, and that the API requires.
-var identifying = []string{"name", "mountPath", "devicePath", "topologyKey"}
+var identifying = []string{"name", "mountPath", "devicePath", "topologyKey", "ip", "uid"}
 
 // name gives the elements of a list distinct names.
 func (s *sampler) name(list []any, key string) {
@@ -374,6 +408,26 @@ func (s *sampler) name(list []any, key string) {
 	}
 }
 
+// ports gives the ports of a container or a Service what the API requires and defaults: distinct numbers, and a protocol.
+func (s *sampler) ports(list []any, element schema.Type) {
+	for _, key := range []string{"containerPort", "port"} {
+		if t, has := element.Field(key); !has || schema.Scalar(t) != "integer" {
+			continue
+		}
+		seen := map[int64]bool{}
+		for _, e := range list {
+			m, ok := e.(map[string]any)
+			if !ok {
+				continue
+			}
+			n := max(1, s.numbers[s.random.Intn(len(s.numbers))])
+			for ; seen[n]; n++ {
+			}
+			seen[n], m[key], m["protocol"] = true, float64(n), []string{"TCP", "TCP", "UDP"}[s.random.Intn(3)]
+		}
+	}
+}
+
 // scalar generates a value of the scalar type with that name.
 func (s *sampler) scalar(name string) any {
 	switch name {
@@ -384,7 +438,7 @@ func (s *sampler) scalar(name string) any {
 	case "string":
 		return s.words[s.random.Intn(len(s.words))]
 	}
-	if s.often(0.3) {
+	if s.often(0.3) && len(s.numbers) > 2 { // without numbers in the policy, the fields of a kind without a definition are texts
 		return float64(s.numbers[s.random.Intn(len(s.numbers))])
 	}
 	return s.words[s.random.Intn(len(s.words))]

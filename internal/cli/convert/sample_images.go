@@ -64,3 +64,22 @@ func (s *sampler) verified(rules any) {
 		volumes.Member("image").Member("reference")
 	}
 }
+
+// extracted adds the fields in which imageExtractors find images.
+func (s *sampler) extracted(original map[string]any) {
+	eachExtractor(original, func(_ string, x map[string]any) {
+		path, _ := x["path"].(string)
+		key, _ := x["key"].(string)
+		field, _ := x["value"].(string)
+		if field == "" {
+			field = path[strings.LastIndexByte(path, '/')+1:]
+		} else {
+			pointerFields(s.reads, "/"+strings.Trim(path, "/")+"/"+field)
+		}
+		pointerFields(s.reads, "/"+strings.Trim(path, "/"))
+		if key != "" {
+			pointerFields(s.reads, "/"+strings.Trim(path, "/")+"/"+key)
+		}
+		s.references = append(s.references, field)
+	})
+}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 )
@@ -21,14 +22,22 @@ func (s *sampler) fitting(v any) {
 	case map[string]any:
 		for k, e := range v {
 			if match, ok := e.(map[string]any); ok && k == "match" {
-				s.fitOf(match["resources"])
-				for _, group := range []string{"any", "all"} {
-					filters, _ := match[group].([]any)
-					for _, f := range filters {
-						filter, _ := f.(map[string]any)
-						s.fitOf(filter["resources"])
-					}
+				s.fit(fitOf(match["resources"]))
+				filters, _ := match["any"].([]any)
+				for _, f := range filters {
+					filter, _ := f.(map[string]any)
+					s.fit(fitOf(filter["resources"]))
 				}
+				all := fitOf(nil)
+				filters, _ = match["all"].([]any)
+				for _, f := range filters {
+					filter, _ := f.(map[string]any)
+					one := fitOf(filter["resources"])
+					all.name, all.namespace = cmp.Or(all.name, one.name), cmp.Or(all.namespace, one.namespace)
+					maps.Copy(all.labels, one.labels)
+					maps.Copy(all.annotations, one.annotations)
+				}
+				s.fit(all)
 				continue
 			}
 			s.fitting(e)
@@ -36,7 +45,8 @@ func (s *sampler) fitting(v any) {
 	}
 }
 
-func (s *sampler) fitOf(resources any) {
+// fitOf returns what one filter selects.
+func fitOf(resources any) fit {
 	r, _ := resources.(map[string]any)
 	first := func(field string) string {
 		list, _ := r[field].([]any)
@@ -74,6 +84,11 @@ func (s *sampler) fitOf(resources any) {
 			f.labels[key] = "x"
 		}
 	}
+	return f
+}
+
+// fit adds what filters select.
+func (s *sampler) fit(f fit) {
 	if f.name != "" || f.namespace != "" || len(f.labels)+len(f.annotations) > 0 {
 		s.fits = append(s.fits, f)
 	}

@@ -67,7 +67,7 @@ func patchFields(f *value.Fields, patch any) {
 func pointerFields(f *value.Fields, pointer string) {
 	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
 		switch {
-		case name == "-" || digits().MatchString(name) || strings.Contains(name, "{{"):
+		case name == "-" || name == "*" || digits().MatchString(name) || strings.Contains(name, "{{"):
 			f = f.Items()
 			f.Member("name")
 			f.Member("image")

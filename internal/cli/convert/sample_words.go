@@ -12,6 +12,9 @@ import (
 var (
 	quoted     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"") })
 	digits     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]{1,15}$`) })
+	readsTimes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\btime_(since|diff|after|before|between|add)\(`) })
+	lastField  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.]"?([A-Za-z][\w./-]*)"?\s*(?:\|\|[^|]*)?\}\}$`) })
+	compared   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\w+)"?\s*==\s*'([^'{]*)'`) })
 	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
 )
 
@@ -19,6 +22,7 @@ var (
 func (s *sampler) collect(v any) {
 	switch v := v.(type) {
 	case map[string]any:
+		s.wantCompared(v)
 		for k, e := range v {
 			switch k {
 			case "labels", "annotations", "matchLabels", "=(labels)", "=(annotations)":
@@ -45,8 +49,10 @@ func (s *sampler) collect(v any) {
 
 func (s *sampler) collectText(text string) {
 	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
+	s.timed = s.timed || readsTimes().MatchString(text)
 	if strings.Contains(text, "request.object") || strings.Contains(text, "element.") || strings.Contains(text, "{{") {
 		s.targetFields(text)
+		s.want(text)
 		for _, m := range quoted().FindAllStringSubmatch(text, -1) {
 			s.addWord(m[1] + m[2] + m[3])
 		}
@@ -72,6 +78,40 @@ func (s *sampler) addWord(w string) {
 	for _, fill := range []string{"", "x"} {
 		if one := instance(w, fill); !slices.Contains(s.words, one) {
 			s.words = append(s.words, one)
+		}
+	}
+}
+
+// want notes the texts with which filters compare fields: most values of a random resource would fit none.
+func (s *sampler) want(text string) {
+	for _, m := range compared().FindAllStringSubmatch(text, -1) {
+		s.wantIn(m[1], m[2])
+	}
+}
+
+func (s *sampler) wantIn(field, text string) {
+	if s.wanted == nil {
+		s.wanted = map[string][]string{}
+	}
+	if !slices.Contains(s.wanted[field], text) {
+		s.wanted[field] = append(s.wanted[field], text)
+	}
+}
+
+// wantCompared notes the texts with which a condition compares the field that its key ends with.
+func (s *sampler) wantCompared(condition map[string]any) {
+	key, _ := condition["key"].(string)
+	m := lastField().FindStringSubmatch(key)
+	if m == nil || condition["operator"] == nil {
+		return
+	}
+	values, isList := condition["value"].([]any)
+	if !isList {
+		values = []any{condition["value"]}
+	}
+	for _, v := range values {
+		if text, ok := v.(string); ok && !strings.Contains(text, "{{") {
+			s.wantIn(m[1], instance(text, "x"))
 		}
 	}
 }

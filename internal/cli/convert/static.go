@@ -235,8 +235,8 @@ func (w *staticWriter) compare(ctx context.Context, where string, original map[s
 	}
 	made := sampler.objects(p.samples)
 	given := append(made, p.given...)
-	p.namespaces, p.existing, p.now = namespaces(original, given), p.given, offline.Now()
-	t := &attempts{stage: stage, kinds: len(sampler.kinds) + len(sampler.subresources), unasked: []string{"pods/" + debug, "pods/" + resize}, older: map[string]map[string]any{}, tried: map[string]int{}}
+	p.namespaces, p.existing, p.now, p.registry = namespaces(original, given), p.given, offline.Now(), newRegistry(sampler, original)
+	t := p.attempts(stage, sampler, []string{"pods/" + debug, "pods/" + resize})
 	t.updates = onlyUpdates(program)
 	t.subresource = func(i int) *subresource {
 		if i >= len(made) {

@@ -52,6 +52,13 @@ func (p prover) targets(s *sampler, original map[string]any, triggers []map[stri
 	seen := map[string]bool{}
 	for i, o := range of.objects(existingTargets) {
 		located(o, i)
+		if n := len(triggers); n > 0 && i%2 == 0 { // many rules select targets in the namespace of the trigger
+			metadata, _ := o["metadata"].(map[string]any)
+			trigger, _ := triggers[i*n/existingTargets]["metadata"].(map[string]any)
+			if metadata["namespace"] != nil && trigger["namespace"] != nil {
+				metadata["namespace"] = trigger["namespace"]
+			}
+		}
 		if key := identity(o); !seen[key] {
 			seen[key], out = true, append(out, o)
 		}

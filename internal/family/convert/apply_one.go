@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"sync"
@@ -33,14 +34,6 @@ func (c *converter) decided(r *kyvernov1.Rule) expr {
 	switch {
 	case v == nil && r.Mutation == nil:
 		return refuse("is known only after it is evaluated")
-	case len(r.Context) > 0:
-		return refuse("depends on its context")
-	case v != nil && (v.RawPattern != nil || v.RawAnyPattern != nil):
-		for _, raw := range []string{rawText(v.RawPattern), rawText(v.RawAnyPattern)} {
-			if anchors().MatchString(raw) {
-				return refuse("depends on the anchors of its pattern")
-			}
-		}
 	case r.Mutation != nil && (len(r.Mutation.Targets) > 0 || r.Mutation.RawPatchStrategicMerge != nil && anchors().MatchString(rawText(r.Mutation.RawPatchStrategicMerge))):
 		return refuse("depends on its targets or anchors")
 	}
@@ -52,6 +45,7 @@ func (c *converter) decided(r *kyvernov1.Rule) expr {
 		return refuse("for Pod controllers depends on its kinds")
 	}
 	other.resourceRules(matched, all, nil)
+	other.context(r.Context, c.path+".context")
 	var parts []expr
 	for _, f := range matched {
 		parts = append(parts, other.filter(f, c.object, kinds))
@@ -69,8 +63,28 @@ func (c *converter) decided(r *kyvernov1.Rule) expr {
 	for _, p := range r.CELPreconditions {
 		holds = and(holds, expr{p.Expression, bindsTernary})
 	}
+	holds = and(holds, not(other.inapplicable(v)))
 	c.reasons = append(c.reasons, other.reasons...)
 	return holds
+}
+
+// inapplicable returns the condition that the anchors of the pattern of a rule exempt the object.
+func (c *converter) inapplicable(v *kyvernov1.Validation) expr {
+	if v == nil || !anchors().MatchString(rawText(v.RawPattern)+rawText(v.RawAnyPattern)) {
+		return no
+	}
+	c.trail = trail{known: true}
+	if v.RawPattern != nil {
+		raw, _ := c.decodePattern(v.RawPattern, c.path+".validate.pattern")
+		return c.pattern(raw, c.object, c.path+".validate.pattern").off
+	}
+	raw, _ := c.decodePattern(v.RawAnyPattern, c.path+".validate.anyPattern")
+	alternatives, _ := raw.([]any)
+	out := yes
+	for i, one := range alternatives {
+		out = and(out, c.pattern(one, c.object, fmt.Sprintf("%s.validate.anyPattern[%d]", c.path, i)).off)
+	}
+	return out
 }
 
 // anchors matches the keys in JSON that have an anchor.

@@ -78,6 +78,9 @@ func (s *search) call(t *jmespath.Tree, current *term) (term, bool) {
 // function returns the value of a function for these arguments.
 func (s *search) function(name string, a []term) (term, bool) {
 	n := len(a)
+	if n > 0 && a[0].shape == quantityShape && s.inMessage { // numbers, mostly
+		a[0].expr, a[0].shape = member(a[0].within(bindsMember)+".asApproximateFloat()"), numberShape
+	}
 	switch {
 	case n > 0 && a[0].shape == quantityShape && slices.Contains([]string{"round", "ceil", "floor", "abs"}, name):
 		return s.unknown("the function " + name + "() of a quantity")
@@ -93,12 +96,13 @@ func (s *search) function(name string, a []term) (term, bool) {
 		return term{expr: a[0].macro("map", x, one), shape: listShape, strict: a[0].macro("map", x, one)}, true
 	case name == "object_from_lists" && n == 2:
 		i, x := s.variable(), s.variable()
-		return term{expr: member(a[0].within(bindsMember) + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + i + " < size(" + a[1].text + ") ? dyn(" + a[1].within(bindsMember) + "[" + i + "]) : dyn(null)})"), shape: mapShape}, true
+		at := a[1].within(bindsMember) + "[" + i + "]"
+		return term{expr: s.mapOf(a[0].atom(), i, x, i+" < size("+a[1].text+") ? dyn("+at+") : dyn(null)"), shape: mapShape}, true
 	case name == "merge" && n == 2:
 		i, x, y := s.variable(), s.variable(), s.variable()
 		first, second := a[0].within(bindsMember), a[1].within(bindsMember)
-		keys := "(" + first + ".map(" + y + ", " + y + ") + " + second + ".filter(" + y + ", !(" + y + " in " + first + ")))"
-		return term{expr: member(keys + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + x + " in " + second + " ? dyn(" + second + "[" + x + "]) : dyn(" + first + "[" + x + "])})"), shape: mapShape}, true
+		keys := member("(" + first + ".map(" + y + ", " + y + ") + " + second + ".filter(" + y + ", !(" + y + " in " + first + ")))")
+		return term{expr: s.mapOf(keys, i, x, x+" in "+second+" ? dyn("+second+"["+x+"]) : dyn("+first+"["+x+"])"), shape: mapShape}, true
 	case name == "to_boolean" && n == 1:
 		return term{expr: comparison("string(" + a[0].text + ").lowerAscii() == 'true'"), shape: boolShape}, true
 	case name == "type" && n == 1:
@@ -210,6 +214,19 @@ func (s *search) function(name string, a []term) (term, bool) {
 	return made, true
 }
 
+// mapOf returns a map with these keys. value is the expression of the value of the key x, at the index i of the list.
+func (c *converter) mapOf(keys expr, i, x, value string) expr {
+	if c.policy.Spec.Rules[c.index].Generation == nil {
+		return member(keys.text + ".transformMapEntry(" + i + ", " + x + ", {" + x + ": " + value + "})")
+	}
+	// Policies that generate have no loops with two variables.
+	at := keys.text + ".map(" + x + ", {'value': " + value + "})"
+	if indexed(value, i) {
+		at = "lists.range(size(" + keys.text + ")).map(" + i + ", {'value': " + value + "})"
+	}
+	return member("transform.listObjToMap(" + keys.text + ".map(" + x + ", {'key': dyn(" + x + ")}), " + at + ", 'key', 'value')")
+}
+
 // groups matches references to groups in the replacement of a regular expression.
 var groups = regexp.MustCompile(`\$(?:(\d)|\{(\d)\})`)
 
@@ -257,7 +274,7 @@ func (s *search) toString(t term) term {
 		out.expr = v
 	case t.shape == numberShape || t.shape == boolShape || len(t.keys) > 0 && s.scalar(t):
 		out.expr = member("string(" + v.text + ")")
-	case t.shape == listShape || t.text == "request.userInfo":
+	case t.shape == listShape || t.shape == mapShape || t.text == "request.userInfo":
 		out.expr = member("json.marshal(" + v.text + ")")
 	default:
 		out.expr = expr{"type(" + v.text + ") == string ? " + v.text + " : json.marshal(" + v.text + ")", bindsTernary}
@@ -365,7 +382,7 @@ func (s *search) time(name string, a []term) (term, bool) {
 
 // extreme converts the largest or smallest number of a list.
 func (s *search) extreme(name string, list term) (term, bool) {
-	return term{expr: member("math." + map[string]string{"max": "greatest", "min": "least"}[name] + "(" + numbers(s, list).text + ")"), shape: numberShape}, true
+	return term{expr: member("math." + map[string]string{"max": "greatest", "min": "least"}[name] + "(" + numbers(s, list).text + ")"), shape: numberShape, given: comparison("size(" + list.text + ") > 0")}, true
 }
 
 func numbers(s *search, list term) expr {
@@ -408,8 +425,9 @@ func notNull(a, b term) term {
 func (s *search) arithmetic(name string, a, b term) (term, bool) {
 	operator := map[string]string{"add": " + ", "subtract": " - ", "multiply": " * ", "divide": " / "}[name]
 	number := func(t term) bool { return t.shape == numberShape && !t.maybeList }
+	loose := func(t term) bool { return t.shape == anyShape || t.shape == numberShape }
 	switch {
-	case operator != "" && number(a) && number(b):
+	case operator != "" && number(a) && number(b), (name == "add" || name == "subtract") && (number(a) && loose(b) || number(b) && loose(a)): // numbers and quantities cannot be mixed
 		return term{expr: expr{"double(" + a.text + ")" + operator + "double(" + b.text + ")", bindsComparison}, shape: numberShape}, true
 	case name == "modulo" && number(a) && number(b):
 		return term{expr: expr{"int(" + a.text + ") % int(" + b.text + ")", bindsComparison}, shape: numberShape}, true

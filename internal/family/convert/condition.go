@@ -46,6 +46,68 @@ func (c *converter) denied(v any, path string) expr {
 	return c.conditions(v, path)
 }
 
+// told returns the messages of the conditions of deny as parts of a text, each of which begins with a separator or is empty: that of the first condition of
+// any that holds, and those of all.
+func (c *converter) told(v any, path string) (out []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		return c.toldBy(v, path)
+	case []any:
+		for i, e := range v {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			m, _ := e.(map[string]any)
+			_, some := m["any"]
+			_, every := m["all"]
+			if some || every {
+				out = append(out, c.toldBy(m, at)...)
+			} else if said := c.said(m, at); said != "" {
+				out = append(out, said)
+			}
+		}
+	}
+	return out
+}
+
+// toldBy returns the messages of a map with any and all.
+func (c *converter) toldBy(m map[string]any, path string) (out []string) {
+	some, _ := m["any"].([]any)
+	first := "''"
+	for i, e := range slices.Backward(some) {
+		one, _ := e.(map[string]any)
+		at := fmt.Sprintf("%s.any[%d]", path, i)
+		if said := c.said(one, at); said != "" || first != "''" {
+			if said == "" {
+				said = "''"
+			}
+			first = c.condition(one, at).within(bindsOr) + " ? " + said + " : " + first
+		}
+	}
+	if first != "''" {
+		out = append(out, "("+first+")")
+	}
+	all, _ := m["all"].([]any)
+	for i, e := range all {
+		one, _ := e.(map[string]any)
+		if said := c.said(one, fmt.Sprintf("%s.all[%d]", path, i)); said != "" {
+			out = append(out, said)
+		}
+	}
+	return out
+}
+
+// said returns the message of a condition after a separator; empty if it has none.
+func (c *converter) said(m map[string]any, path string) string {
+	message, _ := m["message"].(string)
+	if message == "" {
+		return ""
+	}
+	parts, ok := c.texts("; "+message, path+".message")
+	if !ok {
+		return ""
+	}
+	return strings.Join(parts, " + ")
+}
+
 // block converts a map with any and all. errorIsTrue: an error of the block has the effect of true.
 func (c *converter) block(m map[string]any, path string, errorIsTrue bool) expr {
 	group := func(name string) (out []expr, fallible []bool) {
@@ -63,7 +125,7 @@ func (c *converter) block(m map[string]any, path string, errorIsTrue bool) expr 
 	if len(some) == 0 {
 		return every
 	}
-	if len(all) == 0 && errorIsTrue {
+	if len(all) == 0 && errorIsTrue && !(c.tolerant && c.enforced) { // of an update, a violation may be tolerated, and an error is not
 		return or(some...)
 	}
 	either := inOrder(some, someFail, false)
@@ -144,9 +206,6 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	if c.heard != nil {
 		out = and(append(*c.heard, out)...)
 		*c.heard = nil
-	}
-	if message, _ := m["message"].(string); message != "" {
-		c.note(path+".message", "the message of a single condition is omitted", "write the condition as a separate validation with a message")
 	}
 	return out
 }
@@ -347,7 +406,7 @@ func (c *converter) orderOf(key term, operator string, v, path string) expr {
 	}
 	given := other.filled()
 	a, b := key.value(), other.value()
-	if key.shape == numberShape && other.shape == numberShape {
+	if key.shape == numberShape && other.shape == numberShape && !key.maybeList && !other.maybeList {
 		return and(given, comparison(a.within(bindsUnary)+" "+operator+" "+b.within(bindsUnary)))
 	}
 	if key.shape == durationShape || other.shape == durationShape {
@@ -363,7 +422,11 @@ func (c *converter) orderOf(key term, operator string, v, path string) expr {
 	}
 	firstIs, first := quantity(key)
 	secondIs, second := quantity(other)
-	return and(given, firstIs, secondIs, comparison(first.within(bindsMember)+".compareTo("+second.text+") "+operator+" 0"))
+	compared := and(secondIs, comparison(first.within(bindsMember)+".compareTo("+second.text+") "+operator+" 0"))
+	if lookups().MatchString(first.text) { // its error is one of the condition
+		return and(given, expr{firstIs.within(bindsOr) + " ? " + compared.within(bindsOr) + " : false", bindsTernary})
+	}
+	return and(given, firstIs, compared)
 }
 
 // beyond compares a value of any type with a number: a number, also as a text, or a duration, of which the number counts the seconds. Quantities
@@ -372,7 +435,7 @@ func beyond(key expr, operator, bound string) expr {
 	value := "string(" + key.text + ")"
 	return or(
 		and(member(value+".matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$')"), comparison("double("+value+") "+operator+" "+bound)),
-		and(member(value+".matches('^[-+]?([0-9]+([.][0-9]*)?(ns|us|ms|s|m|h))+$')"), comparison("duration("+value+") "+operator+" duration("+text(bound+"s")+")")),
+		and(member(value+".matches("+text(durations)+")"), comparison("duration("+value+") "+operator+" duration("+text(bound+"s")+")")),
 	)
 }
 
@@ -381,6 +444,6 @@ func longer(key expr, operator, bound string) expr {
 	value := "string(" + key.text + ")"
 	return or(
 		and(member(value+".matches('^-?[0-9]+([.][0-9]+)?$')"), comparison("duration("+value+" + 's') "+operator+" duration("+bound+")")),
-		and(member(value+".matches('^[-+]?([0-9]+([.][0-9]*)?(ns|us|ms|s|m|h))+$')"), comparison("duration("+value+") "+operator+" duration("+bound+")")),
+		and(member(value+".matches("+text(durations)+")"), comparison("duration("+value+") "+operator+" duration("+bound+")")),
 	)
 }

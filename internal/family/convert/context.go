@@ -10,7 +10,7 @@ import (
 )
 
 // context converts the context entries of a rule. It replaces each use of a name by the content of its entry, since the conditions of
-// CEL policies cannot use variables.
+// CEL policies cannot use variables; share makes variables of them elsewhere.
 func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 	for i := range all {
 		e, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
@@ -41,6 +41,7 @@ func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
 		}
 		t.demands, c.demands = slices.Clone(c.demands[before:]), c.demands[:before]
 		c.entries[e.Name] = t
+		c.enter(e.Name, t)
 	}
 }
 
@@ -115,5 +116,5 @@ func (c *converter) contextConfigMap(m *kyvernov1.ConfigMapReference, path strin
 		arguments = "'v1', 'configmaps', " + name
 	}
 	root := member("resource.get(" + arguments + ")")
-	return term{expr: root, root: root}, true
+	return term{expr: root, root: root, lookup: root}, true
 }

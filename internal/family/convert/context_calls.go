@@ -18,6 +18,9 @@ func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t 
 		return t, false
 	}
 	t = term{expr: root, root: root}
+	if call == "get" {
+		t.lookup = root
+	}
 	if a.Default == nil || call != "get" {
 		if a.JMESPath == "" {
 			return t, true

@@ -112,6 +112,8 @@ type converter struct {
 	partial bool
 	// demands are the variables inside of variables, which are errors if they are missing.
 	demands []string
+	// needed collects the variables of a pattern that may be missing; nil if they are not collected.
+	needed *[]term
 	// heard collects the conditions under which the variables of a condition have a value; nil if they are not collected.
 	heard        *[]expr
 	element      expr     // the element of the enclosing loop; zero outside of loops
@@ -129,11 +131,20 @@ type converter struct {
 	here    expr
 	marks   map[string]string // annotations of the policy
 	entries map[string]term   // of the context, by their names
+	entered []entered         // those entries that may become variables, in their order
 	// variables are the variables that the converted expressions need.
 	variables   []any
 	controllers bool // the classic rule covers pod controllers
 	// debugged: the rule adds digests to the images of debug containers, too.
 	debugged bool
+	// extracted is the list of the images that imageExtractors find; zero without them.
+	extracted expr
+	// predicate is the content of an attestation, whose fields are variables of its conditions; zero elsewhere.
+	predicate expr
+	image     bool // the variable image is the image that is verified
+	// failing are the lists of the messages of the elements that fail, one for each loop; telling: some of them have messages.
+	failing []string
+	telling bool
 	// inMessage: a message is converted, which does not decide anything.
 	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
@@ -185,6 +196,7 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	default:
 		c.refuse(c.path, "the rule does nothing", "")
 	}
+	c.share(spec)
 	c.subjectVariable(r, spec)
 	return c.assembled(kind, c.name(r), c.policy.Kind == "Policy", spec)
 }
@@ -313,27 +325,31 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 		c.existing(v)
 		if raw, ok := c.decodePattern(v.RawPattern, path+".pattern"); ok {
 			c.trail = trail{known: true}
-			c.holds(spec, c.pattern(raw, member("object"), path+".pattern").fits, v.Message, path)
+			c.holds(spec, c.needing(func() expr { return c.pattern(raw, member("object"), path+".pattern").fits }), v.Message, path)
 		}
 	case v.RawAnyPattern != nil:
 		c.existing(v)
 		raw, _ := c.decodePattern(v.RawAnyPattern, path+".anyPattern")
 		c.trail = trail{known: true}
-		c.holds(spec, c.anyPattern(raw, member("object"), path+".anyPattern"), v.Message, path)
+		c.holds(spec, c.needing(func() expr { return c.anyPattern(raw, member("object"), path+".anyPattern") }), v.Message, path)
 	case v.Deny != nil:
 		c.existing(v)
 		denied := yes
-		if raw, ok := c.decode(v.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
+		raw, ok := c.decode(v.Deny.RawAnyAllConditions, path+".deny.conditions")
+		if ok && raw != nil {
 			denied = c.denied(raw, path+".deny.conditions")
 		}
 		c.holds(spec, not(denied), v.Message, path)
+		c.tell(spec, v.Message, raw, path)
 	case v.CEL != nil:
 		c.cel(v.CEL, v.Message, spec, path+".cel")
 	case v.PodSecurity != nil:
 		c.existing(v)
 		c.podSecurity(v, spec, path+".podSecurity")
 	case len(v.ForEachValidation) > 0:
+		c.failing = nil
 		c.holds(spec, c.foreach(v.ForEachValidation, path+".foreach"), v.Message, path)
+		c.tellOf(spec, v.Message, path)
 	case v.Manifests != nil:
 		c.refuse(path+".manifests", "signed YAML has no counterpart in CEL", "")
 	case v.Assert != nil:
@@ -372,6 +388,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 			continue
 		}
 		around, placed, of, x := c.element, c.elementPlace, c.elementShape, c.variableOf(all.expr)
+		said := "''"
 		c.outer = append(c.outer, loop{element: member(x)})
 		c.element, c.elementPlace, c.elementShape = member(x), all.itemPlace(), all.elements
 		entries := maps.Clone(c.entries)
@@ -385,14 +402,20 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		switch {
 		case l.RawPattern != nil:
 			if raw, ok := c.decodePattern(l.RawPattern, path+".pattern"); ok {
-				fits = c.pattern(raw, on, path+".pattern").fits
+				fits = c.needing(func() expr { return c.pattern(raw, on, path+".pattern").fits })
 			}
 		case l.RawAnyPattern != nil:
 			raw, _ := c.decodePattern(l.RawAnyPattern, path+".anyPattern")
-			fits = c.anyPattern(raw, on, path+".anyPattern")
+			fits = c.needing(func() expr { return c.anyPattern(raw, on, path+".anyPattern") })
 		case l.Deny != nil:
 			if raw, ok := c.decode(l.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
 				fits = not(c.denied(raw, path+".deny.conditions"))
+				before := c.reasons
+				c.inMessage = true
+				if told := c.told(raw, path+".deny.conditions"); len(told) > 0 {
+					said = strings.Join(told, " + ")
+				}
+				c.inMessage, c.reasons = false, before
 			} else {
 				fits = no
 			}
@@ -406,6 +429,12 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		c.outer = c.outer[:len(c.outer)-1]
 		list := all.orElse("[]")
 		out = and(out, list.macro("all", x, fits))
+		if len(c.outer) == 0 {
+			c.failing = append(c.failing, list.macro("filter", x, not(fits)).macro("map", x, member(said)).text)
+			c.telling = c.telling || said != "''"
+		} else if said != "''" {
+			c.note(path+".deny.conditions", "the messages of single conditions in inner loops are omitted", "write the conditions as separate validations with messages")
+		}
 	}
 	return out
 }
@@ -478,6 +507,45 @@ func (c *converter) holds(spec map[string]any, e expr, message, path string) {
 	validation := map[string]any{"expression": c.conditional(e).text}
 	c.message(message, path+".message", validation)
 	spec["validations"] = []any{validation}
+}
+
+// tell adds the messages of the conditions of deny to that of the rule.
+func (c *converter) tell(spec map[string]any, message string, conditions any, path string) {
+	before := c.reasons
+	c.inMessage = true
+	told := c.told(conditions, path+".deny.conditions")
+	own, ok := c.texts(message, path+".message")
+	c.inMessage = false
+	if c.reasons = before; len(told) == 0 || !ok {
+		return
+	}
+	if len(own) == 0 {
+		told[0] = strings.ReplaceAll(told[0], "'; ", "'")
+	}
+	one := spec["validations"].([]any)[0].(map[string]any)
+	delete(one, "message")
+	one["messageExpression"] = strings.Join(append(own, told...), " + ")
+}
+
+// tellOf adds the messages of the conditions of loops to that of the rule: those of the first element that fails.
+func (c *converter) tellOf(spec map[string]any, message, path string) {
+	before := c.reasons
+	own, ok := c.texts(message, path+".message")
+	if c.reasons = before; !c.telling || !ok {
+		return
+	}
+	if len(own) == 0 {
+		for i := range c.failing {
+			c.failing[i] = strings.ReplaceAll(c.failing[i], "'; ", "'")
+		}
+	}
+	first := c.failing[0]
+	if len(c.failing) > 1 {
+		first = "(" + strings.Join(c.failing, " + ") + ")"
+	}
+	one := spec["validations"].([]any)[0].(map[string]any)
+	delete(one, "message")
+	one["messageExpression"] = strings.Join(append(own, first+"[0]"), " + ")
 }
 
 // conditional returns a validation that holds where the preconditions do not.

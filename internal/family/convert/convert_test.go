@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write what is found into the files")
 // groups are the API groups of the kinds in the files.
 var groups = map[string]string{
 	"Deployment": "apps", "DaemonSet": "apps", "StatefulSet": "apps", "ReplicaSet": "apps", "Job": "batch", "CronJob": "batch", "Pod": "",
-	"ConfigMap": "", "Widget": "example.com", "Service": "", "Namespace": "", "Ingress": "networking.k8s.io", "Role": "rbac.authorization.k8s.io", "ReplicationController": "",
+	"ConfigMap": "", "Widget": "example.com", "Gadget": "example.com", "Service": "", "Namespace": "", "Ingress": "networking.k8s.io", "Role": "rbac.authorization.k8s.io", "ReplicationController": "",
 }
 
 func resources(t policy.Target) []schema.GroupVersionResource {

@@ -192,7 +192,7 @@ func (t *templating) text(s, path string) string {
 		if !ok {
 			return s
 		}
-		out.WriteString("(( " + v.value().text + " ))")
+		out.WriteString("(( " + t.inPlace(v.value().text) + " ))")
 	}
 	if len(parts) == 1 {
 		return strings.TrimSpace(out.String())

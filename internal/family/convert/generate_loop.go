@@ -14,6 +14,7 @@ func (c *converter) generateLoop(l *kyvernov1.ForEachGeneration, path string) ma
 	if !ok {
 		return nil
 	}
+	all.expr, all.keys, all.needs, all.given = all.orElse("[]"), nil, expr{}, expr{} // without a list, nothing is generated
 	x, i := c.variableOf(all.expr), c.fresh("i")
 	entries := maps.Clone(c.entries)
 	c.element, c.elementPlace, c.position = member(x), all.itemPlace(), member(i)

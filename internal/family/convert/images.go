@@ -19,22 +19,22 @@ import (
 
 // verification converts the entries of verifyImages of a rule, each to a policy.
 func (c *converter) verification(r *kyvernov1.Rule, spec map[string]any) {
-	if len(r.ImageExtractors) > 0 {
-		c.refuse(c.path+".imageExtractors", "imageExtractors are not converted", "write them as spec.images")
-	}
+	c.extractors(r, spec)
 	common := maps.Clone(spec)
 	for i := range r.VerifyImages {
 		path := fmt.Sprintf("%s.verifyImages[%d]", c.path, i)
-		if i == 0 {
-			c.imageEntry(&r.VerifyImages[0], spec, path)
-			c.debugging(c.name(r), spec)
-			continue
+		name, of := c.name(r), spec
+		if i > 0 {
+			name, of = fmt.Sprintf("%s-%d", name, i+1), maps.Clone(common)
 		}
-		of := maps.Clone(common)
 		c.imageEntry(&r.VerifyImages[i], of, path)
-		made := c.assembled("ImageValidatingPolicy", fmt.Sprintf("%s-%d", c.name(r), i+1), c.policy.Kind == "Policy", of)
-		c.more = append(append(c.more, made), c.overridden(made)...)
-		c.debugging(fmt.Sprintf("%s-%d", c.name(r), i+1), of)
+		all := maps.Clone(of) // of all namespaces
+		if i > 0 {
+			made := c.assembled("ImageValidatingPolicy", name, c.policy.Kind == "Policy", of)
+			c.more = append(append(c.more, made), c.overridden(made)...)
+		}
+		c.debugging(name, all)
+		c.extractedDigests(r, rule.ModernImages(&r.VerifyImages[i]), name, all, path)
 	}
 }
 
@@ -73,12 +73,9 @@ func (c *converter) imageAction() (enforce bool, overrides []kyvernov1.Validatio
 // imageEntry converts one entry of verifyImages.
 func (c *converter) imageEntry(entry *kyvernov1.ImageVerification, spec map[string]any, path string) {
 	e := rule.ModernImages(entry)
-	if strings.Contains(value.JSON(document(withoutConditions(e))), "{{") {
-		c.refuse(path, "variables in the verification of images are not converted", "write expressions of the attestors")
+	if strings.Contains(value.JSON(document(withoutVariables(e))), "{{") {
+		c.refuse(path, "variables in the verification of images are converted in public keys, certificates and subjects only", "write the values")
 		return
-	}
-	if e.Validation != nil {
-		c.refuse(path+".validate", "conditions on verified attestations are not converted", "write a validation with extractPayload()")
 	}
 	if e.UseCache != nil && !*e.UseCache {
 		c.note(path+".useCache", "useCache: false has no counterpart: results for a digest may come from a cache", "")
@@ -104,17 +101,11 @@ func (c *converter) imageEntry(entry *kyvernov1.ImageVerification, spec map[stri
 		spec["credentials"] = made
 	}
 	s := &signers{converter: c, entry: e}
-	validations := s.sets(e.Attestors, path, "", func(names string) string { return "verifyImageSignatures(image, " + names + ")" })
+	validations := s.sets(e.Attestors, path, "", counter{count: func(names string) string { return "verifyImageSignatures(image, " + names + ")" }})
 	var attestations []any
+	named := map[string]term{}
 	for i := range e.Attestations {
 		a, at := &e.Attestations[i], fmt.Sprintf("%s.attestations[%d]", path, i)
-		if len(a.Conditions) > 0 {
-			c.refuse(at+".conditions", "conditions on attestations are not converted", "write a validation with extractPayload()")
-		}
-		if len(a.Attestors) == 0 {
-			c.refuse(at+".attestors", "an attestation without attestors is not converted", "add attestors")
-			continue
-		}
 		kind := a.Type
 		if kind == "" {
 			kind = a.PredicateType
@@ -124,9 +115,15 @@ func (c *converter) imageEntry(entry *kyvernov1.ImageVerification, spec map[stri
 			form = "referrer"
 		}
 		attestations = append(attestations, map[string]any{"name": name, form: map[string]any{"type": kind}})
-		validations = append(validations, s.sets(a.Attestors, at, " of type "+kind, func(names string) string {
-			return "verifyAttestationSignatures(image, attestations." + name + ", " + names + ")"
-		})...)
+		sets := a.Attestors
+		if len(sets) == 0 { // anyone whom the authority knows
+			sets = []kyvernov1.AttestorSet{{Entries: []kyvernov1.Attestor{{Keyless: &kyvernov1.KeylessAttestor{}}}}}
+		}
+		validations = append(validations, s.sets(sets, at, " of type "+kind, s.statements(a, name, at))...)
+		if a.Name != "" {
+			last := s.payload(member("extractPayloads(image, attestations." + name + ", " + s.last + ").reverse()[0]"))
+			named[a.Name] = term{expr: last, root: last}
+		}
 	}
 	if len(attestations) > 0 {
 		spec["attestations"] = attestations
@@ -134,17 +131,100 @@ func (c *converter) imageEntry(entry *kyvernov1.ImageVerification, spec map[stri
 	if s.attestors == nil {
 		s.attestors, validations = []any{}, []any{map[string]any{"expression": "true"}}
 	}
+	if one := s.checked(e.Validation, named, path+".validate"); one != nil {
+		validations = append(validations, one)
+	}
 	spec["attestors"], spec["validations"] = s.attestors, validations
 }
 
-// withoutConditions returns the entry without the conditions that are evaluated after the statements are verified.
-func withoutConditions(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
-	out := *e
-	out.Validation, out.Attestations = nil, slices.Clone(e.Attestations)
+// withoutVariables returns the entry without its conditions, and without the fields that may have variables.
+func withoutVariables(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
+	out := e.DeepCopy()
+	out.Validation = nil
+	var blank func(sets []kyvernov1.AttestorSet)
+	blank = func(sets []kyvernov1.AttestorSet) {
+		for i := range sets {
+			for j := range sets[i].Entries {
+				e := &sets[i].Entries[j]
+				if e.Keys != nil {
+					e.Keys.PublicKeys = ""
+				}
+				if e.Keyless != nil {
+					e.Keyless.Subject = ""
+				}
+				if e.Certificates != nil {
+					e.Certificates.Certificate, e.Certificates.CertificateChain = "", ""
+				}
+				if e.Attestor != nil {
+					blank([]kyvernov1.AttestorSet{*e.Attestor})
+				}
+			}
+		}
+	}
+	blank(out.Attestors)
 	for i := range out.Attestations {
 		out.Attestations[i].Conditions = nil
+		blank(out.Attestations[i].Attestors)
 	}
-	return &out
+	return out
+}
+
+// statements returns how the signers of an attestation are counted: those who signed such a statement, and of whose statements all satisfy the
+// conditions.
+func (s *signers) statements(a *kyvernov1.Attestation, name, path string) counter {
+	of := "image, attestations." + name + ", "
+	signed := func(names string) string { return "verifyAttestationSignatures(" + of + names + ")" }
+	if len(a.Conditions) == 0 {
+		return counter{count: signed}
+	}
+	blocks := make([]any, len(a.Conditions))
+	for i := range a.Conditions {
+		blocks[i] = document(&a.Conditions[i])
+	}
+	around, image := s.predicate, s.image
+	s.predicate, s.image = s.payload(member("statement")), true
+	holds := s.conditions(blocks, path+".conditions")
+	s.predicate, s.image = around, image
+	one := func(attestor string) expr {
+		return and(comparison(signed("["+attestor+"]")+" >= 1"), member("extractPayloads("+of+attestor+")").macro("all", "statement", holds))
+	}
+	return counter{
+		count: func(names string) string { return "size(" + names + ".filter(attestor, " + one("attestor").text + "))" },
+		one:   one,
+	}
+}
+
+// payload returns what the variables of conditions on an attestation read: the predicate of an in-toto statement, or a document that refers to the image.
+func (s *signers) payload(statement expr) expr {
+	if s.notary() {
+		return statement
+	}
+	return statement.field("predicate")
+}
+
+// checked returns the validation for the validate block of an entry; nil if there is none. named are the attestations that have names.
+func (s *signers) checked(v *kyvernov1.ValidateImageVerification, named map[string]term, path string) map[string]any {
+	if v == nil || v.Deny == nil {
+		return nil
+	}
+	entries := s.entries
+	s.entries, s.image = maps.Clone(entries), true
+	if s.entries == nil {
+		s.entries = map[string]term{}
+	}
+	maps.Copy(s.entries, named)
+	denied := yes
+	if raw, ok := s.decode(v.Deny.RawAnyAllConditions, path+".deny.conditions"); ok && raw != nil {
+		denied = s.denied(raw, path+".deny.conditions")
+	}
+	of := s.allImages()
+	out := map[string]any{"expression": of.macro("all", "image", not(denied)).text}
+	s.message(v.Message, path+".message", out)
+	if text, ok := out["messageExpression"].(string); ok && strings.Contains(text, "(image") { // the first image that is denied
+		out["messageExpression"] = of.macro("filter", "image", denied).macro("map", "image", expr{text, bindsTernary}).text + "[0]"
+	}
+	s.entries, s.image = entries, false
+	return out
 }
 
 func isOn(b *bool) bool { return b == nil || *b }
@@ -178,66 +258,93 @@ func texts[T ~string](in []T) []any {
 // image volumes.
 const allImages = "(images.containers + images.initContainers + images.ephemeralContainers + images.?imageVolumes.orValue([]))"
 
+// allImages returns the list of all images of the resource.
+func (c *converter) allImages() expr {
+	if c.extracted != (expr{}) {
+		return c.extracted
+	}
+	return member(allImages)
+}
+
 // signers collects the attestors of a policy. Equal attestors share one name.
 type signers struct {
 	*converter
 	entry     *kyvernov1.ImageVerification
 	attestors []any
 	known     []string // the attestors as JSON, in the order of attestors
+	last      string   // the attestor that was named last
+}
+
+// counter counts the attestors that accept an image.
+type counter struct {
+	// count returns the expression for their number in a list of attestors.
+	count func(names string) string
+	// one returns the condition that an attestor accepts the image; nil if its number says it.
+	one func(name string) expr
+}
+
+// accepts returns the condition that an attestor accepts the image.
+func (c counter) accepts(name string) expr {
+	if c.one != nil {
+		return c.one(name)
+	}
+	return comparison(c.count("["+name+"]") + " >= 1")
 }
 
 func (s *signers) notary() bool { return string(s.entry.Type) == imageverify.FormatNotary }
 
-// sets returns a validation for each set of attestors. verify returns the CEL call that counts the verified attestors in a list of names.
-func (s *signers) sets(in []kyvernov1.AttestorSet, path, about string, verify func(names string) string) []any {
+// sets returns a validation for each set of attestors.
+func (s *signers) sets(in []kyvernov1.AttestorSet, path, about string, by counter) []any {
 	var out []any
 	for i := range in {
-		holds := s.set(&in[i], fmt.Sprintf("%s.attestors[%d]", path, i), verify)
+		holds := s.set(&in[i], fmt.Sprintf("%s.attestors[%d]", path, i), by)
 		out = append(out, map[string]any{
-			"expression": allImages + ".all(image, " + holds + ")",
+			"expression": s.allImages().macro("all", "image", holds).text,
 			"message":    fmt.Sprintf("an image lacks a signature%s that attestors[%d] require", about, i),
 		})
 	}
 	return out
 }
 
-// set returns the condition that a set is satisfied: as many of its entries verify as it requires, by default all.
-func (s *signers) set(in *kyvernov1.AttestorSet, path string, verify func(names string) string) string {
+// set returns the condition that a set is satisfied: as many of its entries accept the image as it requires, by default all.
+func (s *signers) set(in *kyvernov1.AttestorSet, path string, by counter) expr {
 	var names, parts []string
 	entries := 0
 	for i := range in.Entries {
 		e, at := &in.Entries[i], fmt.Sprintf("%s.entries[%d]", path, i)
 		if e.Attestor != nil {
-			parts = append(parts, "("+s.set(e.Attestor, at+".attestor", verify)+" ? 1 : 0)")
+			parts = append(parts, "("+s.set(e.Attestor, at+".attestor", by).within(bindsOr)+" ? 1 : 0)")
 			entries++
 			continue
 		}
 		for _, form := range s.forms(e, at) {
-			names = append(names, "attestors."+s.named(form))
+			s.last = "attestors." + s.named(form)
+			names = append(names, s.last)
 			entries++
 		}
 	}
 	if entries == 0 {
 		s.refuse(path+".entries", "a set of attestors without entries is not converted", "")
-		return "false"
+		return no
 	}
 	required := entries
 	if in.Count != nil && *in.Count > 0 {
 		required = *in.Count
 	}
-	if required == 1 && entries > 1 && len(parts) == 0 { // a signer that cannot be checked does not matter if another one is sufficient
+	if required == 1 && len(parts) == 0 { // a signer that cannot be checked does not matter if another one is sufficient
+		some := no
 		for _, name := range names {
-			parts = append(parts, verify("["+name+"]")+" >= 1")
+			some = or(some, by.accepts(name))
 		}
-		return strings.Join(parts, " || ")
+		return some
 	}
 	if required < entries {
 		s.note(path+".count", "if a signer cannot be checked, the policy in CEL ends in an error, even if other signers are sufficient", "")
 	}
 	if len(names) > 0 {
-		parts = append([]string{verify("[" + strings.Join(names, ", ") + "]")}, parts...)
+		parts = append([]string{by.count("[" + strings.Join(names, ", ") + "]")}, parts...)
 	}
-	return strings.Join(parts, " + ") + " >= " + strconv.Itoa(required)
+	return comparison(strings.Join(parts, " + ") + " >= " + strconv.Itoa(required))
 }
 
 // named returns the name of the attestor with this form, and adds the attestor if it is new.
@@ -279,7 +386,7 @@ func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
 	case e.Keys != nil:
 		logs(common, e.Keys.Rekor, e.Keys.CTLog)
 		var out []map[string]any
-		for _, key := range keysOf(e.Keys) {
+		for _, key := range s.keys(e.Keys, path+".keys.publicKeys") {
 			if a := first(e.Keys.SignatureAlgorithm, e.SignatureAlgorithm); a != "" && a != "sha256" {
 				key["hashAlgorithm"] = a
 			}
@@ -290,10 +397,10 @@ func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
 		logs(common, e.Certificates.Rekor, e.Certificates.CTLog)
 		made := map[string]any{}
 		if t := e.Certificates.Certificate; t != "" {
-			made["cert"] = map[string]any{"value": t}
+			made["cert"] = s.valueOf(t, path+".certificates.cert")
 		}
 		if t := e.Certificates.CertificateChain; t != "" {
-			made["certChain"] = map[string]any{"value": t}
+			made["certChain"] = s.valueOf(t, path+".certificates.certChain")
 		}
 		return []map[string]any{with("certificate", made)}
 	case e.Keyless != nil:
@@ -304,6 +411,10 @@ func (s *signers) forms(e *kyvernov1.Attestor, path string) []map[string]any {
 			if text != "" {
 				identity[name] = text
 			}
+		}
+		if strings.Contains(k.Subject, "{{") {
+			delete(identity, "subject")
+			identity["subjectExpression"], _ = s.place(k.Subject, path+".keyless.subject")
 		}
 		made := map[string]any{"identities": []any{identity}}
 		if k.Roots != "" {
@@ -325,7 +436,20 @@ func (s *signers) notaryForm(e *kyvernov1.Attestor, path string) []map[string]an
 		return nil
 	}
 	certs := first(strings.TrimSpace(e.Certificates.Certificate), strings.TrimSpace(e.Certificates.CertificateChain))
-	return []map[string]any{{"notary": map[string]any{"certs": map[string]any{"value": certs + "\n"}}}}
+	made := map[string]any{"value": certs + "\n"}
+	if strings.Contains(certs, "{{") {
+		made = s.valueOf(certs, path+".certificates")
+	}
+	return []map[string]any{{"notary": map[string]any{"certs": made}}}
+}
+
+// valueOf returns a text, or the expression for a text with variables.
+func (s *signers) valueOf(t, path string) map[string]any {
+	if !strings.Contains(t, "{{") {
+		return map[string]any{"value": t}
+	}
+	expression, _ := s.place(t, path)
+	return map[string]any{"expression": expression}
 }
 
 func first(all ...string) string {
@@ -335,6 +459,18 @@ func first(all ...string) string {
 		}
 	}
 	return ""
+}
+
+// keys returns the keys of an entry. A text with variables is one key.
+func (s *signers) keys(k *kyvernov1.StaticKeyAttestor, path string) []map[string]any {
+	if !strings.Contains(k.PublicKeys, "{{") {
+		return keysOf(k)
+	}
+	if strings.Count(k.PublicKeys, "-----BEGIN") != 1 {
+		s.note(path, "the text of the variable is one public key; of several keys, one is sufficient, where the classic rule asks for all of them, or for count", "write an entry for each key")
+	}
+	expression, _ := s.place(k.PublicKeys, path)
+	return []map[string]any{{"expression": expression}}
 }
 
 // keysOf returns the keys of an entry. A key in a Secret or in a key management service is identified by its URI.
@@ -398,35 +534,54 @@ func logs(out map[string]any, r *kyvernov1.Rekor, t *kyvernov1.CTLog) {
 }
 
 // references selects the images of an entry; it returns nil if the entry selects all. Globs select what imageReferences do. To exclude
-// some images takes an expression, which must not hold for another spelling of an excluded image either.
+// some images takes an expression.
 func (c *converter) references(e *kyvernov1.ImageVerification, path string) []any {
-	about, skipped := trimmed(e.ImageReferences), trimmed(e.SkipImageReferences)
-	everything := slices.Contains(about, "*")
-	switch {
-	case everything && len(skipped) == 0:
-		return nil
-	case len(skipped) == 0:
-		out := make([]any, len(about))
-		for i, p := range about {
-			out[i] = map[string]any{"glob": strings.NewReplacer(`\`, `\\`, `[`, `\[`, `{`, `\{`).Replace(p)}
+	about := trimmed(e.ImageReferences)
+	if len(e.SkipImageReferences) > 0 {
+		if all := c.selects(e, path); all != yes {
+			return []any{map[string]any{"expression": all.text}}
 		}
-		return out
+		return nil
 	}
-	for _, p := range skipped {
-		if host, _, _ := strings.Cut(p, "/"); !namesRegistry(p) || imageref.CanonicalRegistry(host) != host || host == imageref.DefaultRegistry {
+	if slices.Contains(about, "*") {
+		return nil
+	}
+	out := make([]any, len(about))
+	for i, p := range about {
+		out[i] = map[string]any{"glob": strings.NewReplacer(`\`, `\\`, `[`, `\[`, `{`, `\{`).Replace(p)}
+	}
+	return out
+}
+
+// selects returns the condition that an entry selects the image ref. It must not hold for another spelling of an image that the entry skips.
+func (c *converter) selects(e *kyvernov1.ImageVerification, path string) expr {
+	about := trimmed(e.ImageReferences)
+	everything := slices.Contains(about, "*")
+	var skipped []string
+	for _, p := range trimmed(e.SkipImageReferences) {
+		switch host, _, _ := strings.Cut(p, "/"); {
+		case anyHost(host):
+			skipped = append(skipped, p)
+		case !wildcard.Has(host) && !imageref.IsRegistry(host): // it matches no image: they have registries
+		case wildcard.Has(host) || imageref.CanonicalRegistry(host) != host || host == imageref.DefaultRegistry:
 			c.refuse(path+".skipImageReferences", "the pattern "+p+" is not converted: it exempts only some spellings of an image",
 				"begin it with a registry in lower case, other than docker.io")
+		default:
+			skipped = append(skipped, p)
 		}
+	}
+	if everything && len(skipped) == 0 {
+		return yes
 	}
 	const name, pinned = "image(ref).registry() + '/' + image(ref).repository()", "n + image(ref).identifierWithSeparator()"
 	all := yes
 	if !everything {
 		var forms []string
 		for _, p := range about {
-			if !namesRegistry(p) {
-				c.refuse(path+".imageReferences", "the pattern "+p+" is not converted together with skipImageReferences: it names no registry",
+			if host, _, ok := strings.Cut(p, "/"); !namesRegistry(p) && !(ok && anyHost(host)) {
+				c.refuse(path+".imageReferences", "the pattern "+p+" is not converted in this place: it names no registry",
 					"begin it with a registry without wildcards")
-				return nil
+				return yes
 			}
 			for _, form := range imageref.Patterns(p, "*?") {
 				if made := anySpelling(form); !slices.Contains(forms, made) {
@@ -440,12 +595,13 @@ func (c *converter) references(e *kyvernov1.ImageVerification, path string) []an
 		all = member("[" + pinned + ", " + tagged("tag()") + ", " + tagged("identifier()") + ", image(ref).tag() == 'latest' ? n : " + pinned + "]" +
 			".exists(t, t.matches(" + text("^(?:"+strings.Join(forms, "|")+")$") + "))")
 	}
-	for i, p := range skipped {
-		skipped[i] = wildcardExpression(p)
+	if len(skipped) > 0 {
+		for i, p := range skipped {
+			skipped[i] = wildcardExpression(p)
+		}
+		all = and(all, not(member("("+pinned+").matches("+text("^(?:"+strings.Join(skipped, "|")+")$")+")")))
 	}
-	all = and(all, not(member("("+pinned+").matches("+text("^(?:"+strings.Join(skipped, "|")+")$")+")")))
-	all = member("["+name+"]").macro("exists", "n", all)
-	return []any{map[string]any{"expression": all.text}}
+	return member("["+name+"]").macro("exists", "n", all)
 }
 
 // namesRegistry reports whether a pattern begins with a registry without wildcards.
@@ -454,10 +610,18 @@ func namesRegistry(pattern string) bool {
 	return ok && imageref.IsRegistry(host) && !wildcard.Has(host)
 }
 
+// anyHost reports whether the beginning of a pattern has wildcards, and treats both names of Docker Hub alike.
+func anyHost(host string) bool {
+	return wildcard.Has(host) && strings.ToLower(host) == host && wildcard.Match(host, imageref.DefaultRegistry) == wildcard.Match(host, "index."+imageref.DefaultRegistry)
+}
+
 // anySpelling returns a regular expression for the images of a pattern with a registry, in the spelling of the image library and with the
 // registry in capital letters or with the default port.
 func anySpelling(pattern string) string {
 	host, path, _ := strings.Cut(pattern, "/")
+	if anyHost(host) {
+		return "(?i:" + wildcardExpression(host) + ")(?::0*443)?/" + wildcardExpression(path)
+	}
 	if host = imageref.CanonicalRegistry(host); host == imageref.DefaultRegistry {
 		host = "index.docker.io"
 		if !strings.Contains(path, "/") {

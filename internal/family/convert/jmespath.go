@@ -21,8 +21,9 @@ func (c *converter) search(source, path string) (term, bool) {
 		c.refuse(path, err.Error(), "")
 		return term{}, false
 	}
-	if c.controllers && strings.Contains(source, `"object"`) {
-		c.refuse(path, "for Pod controllers, request.\"object\" in quotes is the controller in the classic rule, and its template in a CEL policy", "write request.object")
+	// For Pod controllers, request."object" in quotes stays the controller.
+	if s.kept = c.controllers && strings.Contains(source, `"object"`); s.kept && strings.Contains(source, "request.object") {
+		c.refuse(path, "for Pod controllers, request.\"object\" in quotes is the controller in the classic rule, beside its template in request.object", "write request.object")
 		return term{}, false
 	}
 	return s.tree(&tree, nil)
@@ -48,6 +49,8 @@ type search struct {
 	*converter
 	path, source string
 	inner        []term // the variables in the expression
+	// kept: the object is not replaced by the Pod template of controllers.
+	kept bool
 	// safe collects the conditions that no function in the condition of a filter fails; nil outside of filters.
 	safe *[]expr
 }
@@ -62,7 +65,10 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 	switch t.Kind {
 	case "ASTField":
 		name, _ := strconv.Unquote(t.Value)
-		if current == nil {
+		switch {
+		case name == "null": // many write it for `null`; nothing has this name
+			return s.constant(nil)
+		case current == nil:
 			return s.named(name)
 		}
 		return s.below(*current, name)
@@ -94,8 +100,7 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 		out, ok := s.tree(&t.Children[1], &left)
 		if ok && there != yes {
 			if out.needs = and(there, orYes(out.needs)); out.shape == listShape && len(out.keys) == 0 {
-				out.strict = out.value()
-				out.expr = member("(" + there.within(bindsOr) + " ? " + out.strict.within(bindsOr) + " : [])")
+				out.strict, out.expr = out.value(), member("("+there.within(bindsOr)+" ? "+out.within(bindsOr)+" : [])")
 			}
 		}
 		return out, ok
@@ -155,6 +160,8 @@ func (s *search) named(name string) (term, bool) {
 		return s.typed(term{expr: s.element, root: s.element, place: s.elementPlace, shape: s.elementShape}), true
 	case name == "images" && !s.deleting:
 		return term{expr: member(imagesMark), root: member(imagesMark)}, true
+	case name == "image" && s.image:
+		return term{expr: member("image"), image: true}, true
 	case name == "serviceAccountName" || name == "serviceAccountNamespace":
 		part := map[string]string{"serviceAccountName": "[3]", "serviceAccountNamespace": "[2]"}[name]
 		return term{expr: member("(request.userInfo.?username.orValue('').startsWith('system:serviceaccount:') ? request.userInfo.username.split(':')" + part + " : '')"), shape: textShape}, true
@@ -169,6 +176,9 @@ func (s *search) named(name string) (term, bool) {
 				return term{expr: l.element, root: l.element}, true
 			}
 		}
+	}
+	if s.predicate != (expr{}) {
+		return path(s.predicate, name), true
 	}
 	return s.unknown("the variable " + name)
 }
@@ -197,11 +207,17 @@ func (s *search) below(left term, name string) (term, bool) {
 			return out, true
 		case "userInfo", "kind", "requestKind", "resource", "requestResource", "subResource", "dryRun", "options":
 			return path(left.expr, name), true
+		case "roles", "clusterRoles":
+			return s.held(map[string]string{"roles": "Role", "clusterRoles": "ClusterRole"}[name], s.path), true
 		}
 		return s.unknown("request." + name)
 	}
 	if left.image {
 		return s.imageField(left, name)
+	}
+	if s.kept && isObject(left.root) && len(left.keys) == 0 && len(left.place) == 0 {
+		root := member(left.root.text + "['" + name + "']")
+		return term{expr: root, root: root}, true
 	}
 	if left.root.text == imagesMark {
 		return s.imagesBelow(left, name)

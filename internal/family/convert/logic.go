@@ -31,7 +31,7 @@ func (s *search) orElse(left, right term) (term, bool) {
 		}
 		return out, true
 	}
-	if strings.Contains(left.root.text, "resource.get(") { // an object that does not exist is an error
+	if left.lookup != (expr{}) { // an object that does not exist is an error
 		left = existing(s, left)
 	}
 	out := term{shape: right.shape, maybeList: right.shape != anyShape && left.shape != right.shape, safe: left.safe, elements: left.elements}
@@ -80,13 +80,15 @@ func (s *search) orElse(left, right term) (term, bool) {
 	return out, true
 }
 
-// existing returns a path below an object of the cluster, which is an error where the object does not exist.
+// existing returns a value in an object of the cluster, which is an error where the object does not exist.
 func existing(s *search, t term) term {
 	x := s.variable()
-	root := member("[dyn(" + t.root.text + ")].filter(" + x + ", " + x + " != null)[0]")
-	out := path(root, t.keys...)
-	out.shape, out.needs, out.given, out.safe = t.shape, t.needs, t.given, t.safe
-	return out
+	there := "[dyn(" + t.lookup.text + ")].filter(" + x + ", " + x + " != null)[0]"
+	for _, e := range []*expr{&t.expr, &t.root, &t.needs, &t.given, &t.safe, &t.strict} {
+		e.text = strings.ReplaceAll(e.text, t.lookup.text, there)
+	}
+	t.lookup = expr{}
+	return t
 }
 
 // condition converts a boolean expression.
@@ -109,8 +111,16 @@ func (s *search) condition(t *jmespath.Tree, current *term) (expr, bool) {
 		}
 		return join(left, right), ok && also
 	case "ASTNotExpression":
-		inner, ok := s.condition(&t.Children[0], current)
-		return not(inner), ok
+		switch t.Children[0].Kind {
+		case "ASTAndExpression", "ASTOrExpression", "ASTComparator", "ASTNotExpression", "ASTFunctionExpression":
+			inner, ok := s.condition(&t.Children[0], current)
+			return not(inner), ok
+		}
+		v, ok := s.tree(&t.Children[0], current) // the negation of what is missing is missing, and not true
+		if v.shape == boolShape && v.simple() {
+			return and(v.present(), not(v.expr)), ok
+		}
+		return and(v.present(), not(v.truthy())), ok
 	case "ASTComparator":
 		return s.comparison(t, current)
 	}

@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,9 +17,11 @@ import (
 func (p *patching) json(source string, root location, path string) (out []string) {
 	decoded, err := patch.DecodeText(source)
 	if err != nil {
-		if marked, variables := marked(source); len(variables) > 0 {
-			if decoded, err = patch.DecodeText(marked); err == nil {
-				decoded = unmarked(decoded, variables)
+		for _, bare := range []bool{false, true} {
+			if marked, variables := marked(source, bare); err != nil && len(variables) > 0 {
+				if decoded, err = patch.DecodeText(marked); err == nil {
+					decoded = unmarked(decoded, variables)
+				}
 			}
 		}
 	}
@@ -52,9 +55,17 @@ func (p *patching) json(source string, root location, path string) (out []string
 				}
 			}
 			if op == "add" {
-				out = append(out, place.parents...)
+				for _, parent := range place.parents {
+					if !slices.Contains(out, parent) { // an earlier operation may have created it
+						out = append(out, parent)
+					}
+				}
 			}
-			out = append(out, place.operation(op, value))
+			made := place.operation(op, value)
+			if op == "replace" && place.there != yes && !strings.Contains(value, place.at.text) { // of a missing place it is an error
+				made = either(place.there, made, "[[]][1]")
+			}
+			out = append(out, made)
 		case "remove":
 			out = append(out, either(place.there, place.operation("remove", ""), noOperation))
 		case "test": // an operation that fails makes the rule fail
@@ -79,23 +90,30 @@ func (p *patching) json(source string, root location, path string) (out []string
 }
 
 // marked returns the text of a patch with marks in place of its variables, whose quotation marks may end those of the text; and the
-// variables. It leaves out those that are a whole value without quotation marks, whose type only evaluation shows.
-func marked(source string) (string, []string) {
+// variables. Those that are a whole value without quotation marks, whose type only evaluation shows, stay as they are, or get the mark unquoted.
+func marked(source string, bare bool) (string, []string) {
 	var out strings.Builder
 	var variables []string
 	for _, p := range partsOf(source) {
-		if p.variable == "" || strings.HasSuffix(out.String(), ": ") {
+		whole := strings.HasSuffix(out.String(), ": ")
+		if p.variable == "" || whole && !bare {
 			out.WriteString(p.literal)
 			if p.variable != "" {
 				out.WriteString("{{ " + p.variable + " }}")
 			}
 			continue
 		}
+		if whole {
+			out.WriteString(unquoted)
+		}
 		out.WriteString("\uE002" + strconv.Itoa(len(variables)) + "\uE003")
 		variables = append(variables, "{{ "+p.variable+" }}")
 	}
 	return out.String(), variables
 }
+
+// unquoted precedes a variable in a patch that has no quotation marks: its text is YAML.
+const unquoted = "\uE004"
 
 // unmarked returns a value with variables in place of their marks.
 func unmarked(v any, variables []string) any {

@@ -219,6 +219,10 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		if len(rest) == 0 && len(element) > 0 { // a condition for the patch
 			continue
 		}
+		if onlyConditions(rest) { // a condition for the patch, deep in the element
+			p.when = and(p.when, p.present(place), p.someElement(rest, place, below))
+			continue
+		}
 		identities := map[string]term{}
 		for _, k := range keys {
 			identity, named := rest[k]
@@ -252,7 +256,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 		if once && keyed > 1 && conditionals > 0 {
 			p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
 		}
-		if once && keyed > 1 && conditionals == 0 {
+		if once && keyed > 1 && conditionals == 0 && len(keys) == 1 {
 			fronts.add(p, element, rest, same, place, below)
 			continue
 		}
@@ -263,7 +267,7 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 				p.reordered = p.reordered[:1]
 			}
 		}
-		last = append(last, each(same(inside.at), once && keyed == 1))
+		last = append(last, each(same(inside.at), once && keyed == 1 && len(keys) == 1)) // with several keys, it keeps its place
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
@@ -273,6 +277,61 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 	}
 	changes = slices.DeleteFunc(slices.Concat(changes, last, fronts.operations(p, place), additions), func(s string) bool { return s == noOperation })
 	return []string{either(place.there, sum(changes), replace)}
+}
+
+// onlyConditions reports whether every value below v is that of a condition, some of which are global.
+func onlyConditions(v any) bool {
+	global := false
+	var only func(v any) bool
+	only = func(v any) bool {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, e := range v {
+				anchor, _ := patchAnchor(k)
+				if global = global || anchor == "<"; anchor != "(" && anchor != "<" && (anchor != "" || !only(e)) {
+					return false
+				}
+			}
+			return len(v) > 0
+		case []any:
+			return len(v) > 0 && !slices.ContainsFunc(v, func(e any) bool { return !only(e) })
+		}
+		return false
+	}
+	return only(v) && global
+}
+
+// someElement returns the condition that an element of the list at a place satisfies the conditions in an element of a patch, or that there is none.
+func (p *patching) someElement(element map[string]any, place location, path string) expr {
+	x := p.variableOf(place.at)
+	some := place.at.macro("exists", x, p.satisfies(element, location{at: member(x), names: append(slices.Clip(place.names), "")}, path))
+	return or(comparison("size("+place.at.text+") == 0"), some)
+}
+
+// satisfies returns the condition that a map satisfies the conditions in a map of a patch that has nothing else.
+func (p *patching) satisfies(m map[string]any, at location, path string) expr {
+	out := yes
+	for _, full := range slices.Sorted(maps.Keys(m)) {
+		anchor, key := patchAnchor(full)
+		below := path + "." + full
+		if anchor != "" {
+			out = and(out, p.applies(key, m[full], at, below))
+			continue
+		}
+		place := at.key(key)
+		out = and(out, place.there)
+		switch v := m[full].(type) {
+		case map[string]any:
+			out = and(out, p.satisfies(v, place, below))
+		case []any:
+			for i, e := range v {
+				if element, ok := e.(map[string]any); ok {
+					out = and(out, p.someElement(element, place, below+"["+strconv.Itoa(i)+"]"))
+				}
+			}
+		}
+	}
+	return out
 }
 
 // fronts are the elements of a patch that names several elements of a list. The classic patch puts them first, in its order.
@@ -398,6 +457,13 @@ func (p *patching) literal(v any, path string) (string, bool) {
 		}
 		return "[" + join2(parts, same) + "]", true
 	case string, bool, int64:
+		if s, is := v.(string); is && strings.HasPrefix(s, unquoted) {
+			value, ok := p.operand(strings.TrimPrefix(s, unquoted), path)
+			if ok && (value.shape == textShape || value.shape == anyShape) {
+				return "yaml.parse(string(" + value.text + "))", ok
+			}
+			return value.text, ok
+		}
 		value, ok := p.operand(v, path)
 		return value.text, ok
 	case float64:
@@ -423,10 +489,10 @@ func (p *patching) asText(v any, literal string, place location, path string) st
 	return and(place.there, comparison("type("+place.at.text+") == string")).within(bindsOr) + " ? dyn(" + one + ") : dyn(" + literal + ")"
 }
 
-// textual matches the paths of values that the API declares as texts: labels, annotations, quantities. The classic patch writes a number as a
+// textual matches the paths of values that the API declares as texts, or that may be: labels, annotations, quantities, numbers or percentages. The classic patch writes a number as a
 // text where it replaces a text.
 var textual = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\.(metadata\.\+?\(?(labels|annotations)|limits|requests|capacity|hard)\)?\.[^\[]*$`)
+	return regexp.MustCompile(`\.(metadata\.\+?\(?(labels|annotations)|limits|requests|capacity|hard)\)?\.[^\[]*$|\.(targetPort|minAvailable|maxUnavailable|maxSurge)$`)
 })
 
 func conditional(m map[string]any) bool {

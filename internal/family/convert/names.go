@@ -33,7 +33,7 @@ var lastField = sync.OnceValue(func() *regexp.Regexp {
 // taken are names that mean something else: words that CEL reserves, the names that expressions begin with, and those of loops that have fixed names.
 var taken = []string{
 	"as", "break", "class", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while",
-	"object", "oldObject", "request", "variable", "param", "image", "resource", "http", "user", "time", "hash", "list", "set", "source", "statu", "spec", "exception", "attestor", "attestation",
+	"object", "oldObject", "request", "variable", "param", "image", "resource", "http", "user", "time", "hash", "list", "set", "source", "statu", "spec", "exception", "attestor", "attestation", "statement", "one", "alternative",
 	"item", "binding", "subject", "key", "answer", "value", "quantity", "format", "addres", "clas", "acces",
 }
 

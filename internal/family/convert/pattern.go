@@ -378,17 +378,25 @@ func (c *converter) ordered(at expr, operator, bound, path string) expr {
 	b := measure.NewBound(bound)
 	asText := "string(" + at.text + ")"
 	if _, ok := b.Quantity(); ok {
-		if _, both := b.Duration(); both && !wholeNumber().MatchString(bound) {
+		if _, both := b.Duration(); both && !wholeNumber().MatchString(bound) && !amounts().MatchString(path) {
 			c.note(path, fmt.Sprintf("%q is a quantity and a duration: it is compared as a quantity", bound), "")
 		}
 		return and(member("isQuantity("+asText+")"), comparison("quantity("+asText+").compareTo(quantity("+text(bound)+")) "+operator+" 0"))
 	}
-	if d, ok := b.Duration(); ok {
-		return comparison("duration(" + asText + ") " + operator + " duration(" + text(d.String()) + ")")
+	if d, ok := b.Duration(); ok { // a number is no duration
+		return and(member(asText+".matches("+text(durations)+")"), comparison("duration("+asText+") "+operator+" duration("+text(d.String())+")"))
 	}
 	c.refuse(path, fmt.Sprintf("%q is neither a quantity nor a duration", bound), "")
 	return no
 }
+
+// amounts matches the paths of values that are quantities, and no durations.
+var amounts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\.[=+<(]*(limits|requests|capacity|hard|min|max|default|defaultRequest)\)?\.[^.]+$`)
+})
+
+// durations matches the texts of durations.
+const durations = `^[-+]?([0-9]+([.][0-9]*)?(ns|us|ms|s|m|h))+$`
 
 var (
 	wholeNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"slices"
 	"strings"
 
 	"ephor.invalid/ephor/internal/wildcard"
@@ -21,6 +22,8 @@ func (c *converter) patternVariable(s string, at expr, path string) expr {
 	switch {
 	case t.constant != nil:
 		out = c.patternScalar(t.constant, at, path)
+	case strings.Contains(t.root.text, "'configmaps'") && c.isText():
+		out = patternText(t.value(), at)
 	case strings.Contains(t.root.text, "'configmaps'"):
 		c.refuse(path, "a pattern that is the text of a ConfigMap may contain operators that are known only at evaluation", "write the comparison as a deny condition")
 		return no
@@ -96,5 +99,38 @@ func splitOutside(s string, at byte) []string {
 			out[len(out)-1] += piece
 		}
 	}
+	return out
+}
+
+// isText reports whether the value of the current part of a pattern is a text in all kinds.
+func (c *converter) isText() bool {
+	kinds := c.matched
+	if c.inPods() {
+		kinds = kinds[:min(1, len(kinds))]
+	}
+	return c.trail.known && c.typeAt(kinds, c.trail.names) == "string"
+}
+
+// patternText compares a text with a pattern that is known when the rule is evaluated: alternatives, parts that must all match, ! and wildcards. Bounds
+// are left out: they match no text.
+func patternText(pattern, at expr) expr {
+	matches := comparison("one.trim().startsWith('!') != " + at.within(bindsMember) + ".matches(" + globOf(expr{"one.trim().replace('!', '', 1)", bindsMember}) + ")")
+	all := member("alternative.split('&')").macro("all", "one", matches)
+	return member("string("+pattern.text+").split('|')").macro("exists", "alternative", all)
+}
+
+// needing converts a pattern. A variable that is missing is an error, even if its part of the pattern decides nothing.
+func (c *converter) needing(convert func() expr) expr {
+	before := c.needed
+	c.needed = &[]term{}
+	out := convert()
+	for _, t := range slices.Backward(*c.needed) {
+		if c.tolerant && c.enforced && len(c.outer) == 0 { // of an update, a violation is tolerated, and an error is not
+			out = expr{comparison(t.value().within(bindsUnary)+" != null").text + " ? " + out.within(bindsOr) + " : false", bindsTernary}
+			continue
+		}
+		out = and(t.present(), out)
+	}
+	c.needed = before
 	return out
 }

@@ -34,12 +34,18 @@ func (s *search) list(t *jmespath.Tree, current *term) (term, bool) {
 // sum converts [a, b][]: the elements of those lists among a and b that exist.
 func (s *search) sum(t *jmespath.Tree, current *term) (term, bool) {
 	var parts []string
+	images := false
 	for i := range t.Children {
 		part, ok := s.tree(&t.Children[i], current)
 		if !ok {
 			return part, false
 		}
 		list := part.list()
+		if part.root.text == imagesMark {
+			if list, images = s.imagesOf(part); !images {
+				return s.unknown("images")
+			}
+		}
 		if part.shape == textShape || part.shape == numberShape || part.shape == boolShape {
 			list.expr = member("[" + part.text + "]")
 			if there := part.sound(); there != yes {
@@ -48,7 +54,7 @@ func (s *search) sum(t *jmespath.Tree, current *term) (term, bool) {
 		}
 		parts = append(parts, list.text)
 	}
-	return term{expr: expr{strings.Join(parts, " + "), bindsComparison}, shape: listShape}, true
+	return term{expr: expr{strings.Join(parts, " + "), bindsComparison}, shape: listShape, images: images}, true
 }
 
 // elementsOf returns the elements of the lists in a list. They have any type (see elements).
@@ -58,6 +64,8 @@ func elementsOf(all expr) expr { return member("dyn(" + all.within(bindsMember) 
 func nests(t *jmespath.Tree) bool {
 	switch t.Kind {
 	case "ASTProjection", "ASTFilterProjection", "ASTValueProjection":
+		return true
+	case "ASTIdentity", "ASTCurrentNode": // of what is before a pipe
 		return true
 	case "ASTOrExpression", "ASTPipe":
 		return nests(&t.Children[0])
@@ -95,7 +103,7 @@ func (s *search) projection(t *jmespath.Tree, current *term) (term, bool) {
 	}
 	kept, filter := yes, t.Kind == "ASTFilterProjection"
 	x := s.variableOf(all.expr)
-	one := s.typed(term{expr: member(x), root: member(x), shape: all.elements, place: all.itemPlace()})
+	one := s.typed(term{expr: member(x), root: member(x), shape: all.elements, place: all.itemPlace(), image: all.images})
 	item := &one
 	var safe []expr
 	if filter {
@@ -151,6 +159,9 @@ func (s *search) values(t *jmespath.Tree, current *term) (term, bool) {
 	left, ok := s.tree(&t.Children[0], current)
 	if !ok {
 		return left, false
+	}
+	if left.image { // the images of all containers of several lists
+		return s.tree(&t.Children[1], &left)
 	}
 	x := s.variable()
 	if left.root.text == imagesMark {
@@ -213,7 +224,7 @@ func (s *search) members(t *jmespath.Tree, current *term) (term, bool) {
 		}
 		parts = append(parts, text(name)+": dyn("+s.orNull(one).text+")")
 	}
-	return term{expr: member("{" + strings.Join(parts, ", ") + "}")}, true
+	return term{expr: member("{" + strings.Join(parts, ", ") + "}"), shape: mapShape}, true
 }
 
 // orNull returns the value, or null where it is missing.

@@ -2,8 +2,10 @@ package convert
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -121,11 +123,13 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 				return "", false, gvr, false
 			}
 		} else if t.Namespace != "" && t.Namespace != "*" {
+			in := c.anyGlob(metadata.field("namespace"), []string{t.Namespace})
 			if strings.Contains(t.Namespace, "{{") {
-				c.refuse(path+".namespace", "a wildcard next to a variable is not converted", "")
+				pattern, _ := c.operand(t.Namespace, path+".namespace")
+				in = member("string(" + metadata.field("namespace").text + ").matches(" + globOf(pattern.expr) + ")")
 			}
 			// For resources without a namespace, the namespace is not a condition.
-			kept = or(not(member(metadata.optional("namespace").text+".hasValue()")), c.anyGlob(metadata.field("namespace"), []string{t.Namespace}))
+			kept = or(not(member(metadata.optional("namespace").text+".hasValue()")), in)
 		}
 		arguments = append(arguments, namespace)
 	}
@@ -151,18 +155,23 @@ func (c *converter) targetName(name string, at expr, path string) (expr, bool) {
 		return yes, true
 	case !strings.Contains(name, "{{"):
 		return c.anyGlob(at, []string{name}), true
-	case wildcard.Has(literals(name)):
-		c.refuse(path, "a wildcard next to a variable is not converted", "")
-		return no, false
 	}
 	wanted, ok := c.operand(name, path)
 	if !ok {
 		return no, false
 	}
+	if wildcard.Has(literals(name)) {
+		return member("string(" + at.text + ").matches(" + globOf(wanted.expr) + ")"), true
+	}
 	same := comparison(at.text + " == " + wanted.within(bindsUnary))
 	if wanted.text == "object.metadata.name" || wanted.text == "request.name" || wanted.text == "object.metadata.namespace" {
 		return same, true
 	}
-	c.note(path, "a name from a variable is taken literally; the classic rule interprets * and ? in it as wildcards", "")
+	if !ofName().MatchString(wanted.text) && !(len(wanted.keys) == 3 && wanted.keys[1] == "labels") { // the text may have wildcards
+		same = member("string(" + at.text + ").matches(" + globOf(wanted.value()) + ")")
+	}
 	return or(comparison(wanted.within(bindsUnary)+" == ''"), same), true
 }
+
+// ofName matches expressions that read the name of an object, which has no wildcards.
+var ofName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(name|namespace)\)*(\[-?[0-9]+\])?$`) })

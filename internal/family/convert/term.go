@@ -42,8 +42,12 @@ type term struct {
 	items []string
 	// image: the value is an object that describes the image with the reference expr.
 	image bool
+	// images: the elements of the list are such values.
+	images bool
 	// demands are the variables inside of it, which are errors if they are missing.
 	demands []string
+	// lookup is the object of the cluster in which the value is; zero for none.
+	lookup expr
 	// constant is the value of a constant that an entry of the context holds.
 	constant any
 }

@@ -174,6 +174,9 @@ func (c *converter) texts(s, path string) ([]string, bool) {
 
 // hear collects the condition under which a variable has a value.
 func (c *converter) hear(t term) {
+	if c.needed != nil && t.present() != yes {
+		*c.needed = append(*c.needed, t)
+	}
 	if c.heard != nil {
 		*c.heard = append(*c.heard, and(t.present(), orYes(t.safe)))
 	}

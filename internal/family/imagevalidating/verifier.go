@@ -56,6 +56,19 @@ func (v *verifier) Payload(ctx context.Context, image, attestation string) (any,
 	return payload, err
 }
 
+// Payloads implements env.Verifier.
+func (v *verifier) Payloads(ctx context.Context, image, attestation, attestor string) ([]any, error) {
+	what, known := v.attestations[attestation]
+	if !known {
+		return nil, noAttestation(attestation)
+	}
+	by, err := v.about(ctx, image, []string{attestor})
+	if err != nil || by == nil {
+		return []any{}, err
+	}
+	return v.panel.Payloads(ctx, image, what, by[0])
+}
+
 func noAttestation(name string) error {
 	return &env.MistakeError{Reason: "attestation not found in policy: " + name}
 }
