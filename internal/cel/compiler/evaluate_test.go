@@ -54,6 +54,8 @@ func TestBool(t *testing.T) {
 		{"object.spec.containers.all(c, c.image.contains(':'))", "false"},
 		{"object.spec.?initContainers.orValue([]).size() == 0", "true"},
 		{"'app' in object.metadata.labels", "true"},
+		{"object.spec.containers in ['a', 'b'] || object.metadata in [1, 2]", "false"},
+		{"object.metadata.name in ['api', 'web'] && object.spec.replicas in [1, 3] && !(object.?nope.orValue(null) in [true])", "true"},
 		{"quantity('1Gi').isGreaterThan(quantity('1Mi'))", "true"},
 		{"request.operation == 'CREATE' && request.namespace == 'ns'", "true"},
 		{"namespaceObject.metadata.name == 'ns'", "true"},
