@@ -77,7 +77,14 @@ func shared(server kubeversion.Minor) []cel.EnvOption {
 	if server >= 37 {
 		lists = 1 // includes
 	}
-	out := []cel.EnvOption{
+	var out []cel.EnvOption
+	if server < 31 {
+		out = append(out, cel.ASTValidators(anyFormat{}))
+	}
+	if server < 37 {
+		out = append(out, durationOfInt)
+	}
+	out = append(out,
 		cel.EagerlyValidateDeclarations(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true),
@@ -85,7 +92,7 @@ func shared(server kubeversion.Minor) []cel.EnvOption {
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
 		library.URLs(), library.Regex(), library.Authz(), library.Quantity(), library.Lists(library.ListsVersion(lists)),
 		ext.Strings(ext.StringsVersion(2)), ext.Sets(),
-	}
+	)
 	for _, change := range []struct {
 		since   kubeversion.Minor
 		options []cel.EnvOption
@@ -98,9 +105,6 @@ func shared(server kubeversion.Minor) []cel.EnvOption {
 		if server >= change.since {
 			out = append(out, change.options...)
 		}
-	}
-	if server < 37 {
-		out = append(out, durationOfInt)
 	}
 	return out
 }

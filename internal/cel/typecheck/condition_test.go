@@ -28,4 +28,13 @@ func TestCheckCondition(t *testing.T) {
 	if err := Condition(1, 36, "duration(size('a')) < duration('1s')"); err == nil {
 		t.Error("a function that 1.37 lacks is accepted")
 	}
+	// Before 1.31, literal arguments of format() are not checked; an API server that is compatible with 1.29 is one of 1.30.
+	for minor, accepted := range map[uint]bool{29: true, 30: false, 36: false} {
+		if err := Condition(1, minor, "'%d'.format(['a']) == ''"); (err == nil) != accepted {
+			t.Errorf("format() in 1.%d: %v", minor, err)
+		}
+	}
+	if err := Condition(1, 29, "'%s is %d'.format(['a', 1]) == ''"); err != nil {
+		t.Error(err)
+	}
 }
