@@ -46,7 +46,7 @@ var rows = []row{
 	{name: "cel", text: "CEL expressions against the API server's own", command: goTest("versions", "TestCEL")},
 	{name: "static", text: "policies in files of the API server", command: goTest("versions", "TestStaticFiles")},
 	{name: "webhooks", text: "webhook configurations of random policies are accepted", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy")},
-	{name: "webhooks-alpha", text: "the same with all alpha and beta features but StorageVersionAPI", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllAlpha=true,AllBeta=true,StorageVersionAPI=false"},
+	{name: "webhooks-alpha", text: "the same with all alpha and beta features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllAlpha=true,AllBeta=true"},
 	{name: "webhooks-stable", text: "the same without beta features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllBeta=false"},
 	{name: "switch", text: "switch from Kyverno, without a gap", command: goTest("comingover", "TestRolling|TestStopped")},
 }
