@@ -3,7 +3,7 @@ module ephor.invalid/ephor/devcluster
 go 1.26.0
 
 require (
-	github.com/spf13/cobra v1.10.2
+	github.com/spf13/cobra v1.10.0
 	go.etcd.io/etcd/server/v3 v3.6.5
 	k8s.io/cli-runtime v0.35.3
 	k8s.io/component-base v0.35.3

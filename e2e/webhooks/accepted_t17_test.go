@@ -41,7 +41,9 @@ func TestT17RandomPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	versions, earliest := []string{""}, newest-3 // an API server emulates three versions before its own, since 1.34
-	for v := earliest; v < newest && newest >= 34; v++ {
+	// With alpha features it does not start then: they wait for APIs that the emulated version does not serve.
+	emulates := newest >= 34 && !strings.Contains(os.Getenv(devcluster.GatesEnv), "AllAlpha=true")
+	for v := earliest; v < newest && emulates; v++ {
 		versions = append(versions, v.String())
 	}
 	for _, version := range versions {

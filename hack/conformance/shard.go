@@ -13,6 +13,7 @@ import (
 
 	"ephor.invalid/ephor/config/crds"
 	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/sigverify/fixture"
 )
 
@@ -108,6 +109,17 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 	s.clientCA = ca
 	// Some tests write or read policies of the API server in versions that it only serves with this flag.
 	flags = append(flags, "--runtime-config=admissionregistration.k8s.io/v1beta1=true,admissionregistration.k8s.io/v1alpha1=true")
+	version, err := devcluster.Version()
+	if err != nil {
+		return nil, err
+	}
+	server, err := kubeversion.Parse(version)
+	if err != nil {
+		return nil, err
+	}
+	if server >= 32 && server < 36 { // afterwards it is always on
+		flags = append(flags, "--feature-gates=MutatingAdmissionPolicy=true")
+	}
 	if s.cluster, err = devcluster.Start(ctx, devcluster.Options{Dir: filepath.Join(dir, "cluster"), Progress: progress, APIServerFlags: flags}); err != nil {
 		return nil, err
 	}

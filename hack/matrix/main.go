@@ -27,20 +27,26 @@ import (
 // row is a row of the table: a test command for each version.
 type row struct {
 	name, text string
-	command    []string
+	command    func(version string) command
 	gates      string // feature gates of the control plane
+}
+
+// command runs tests for a version. part says which part of the tests exists there, if not all of them do.
+type command struct {
+	args []string
+	part string
 }
 
 var rows = []row{
 	{name: "quickstart", text: "quick start, as the guide has it", command: goTest("quickstart", "TestQuickStart")},
 	{name: "chart", text: "chart: install and upgrade with Helm", command: goTest("chart", "TestRelease")},
-	{name: "classic", text: "classic policies: 36 tests of the public suite", command: sampled(false)},
-	{name: "policies-cel", text: "policies in CEL: 24 tests of the public suite", command: sampled(true)},
+	{name: "classic", text: "classic policies: 36 tests of the public suite", command: sampled("Classic")},
+	{name: "policies-cel", text: "policies in CEL: 24 tests of the public suite", command: sampled("CEL")},
 	{name: "podsecurity", text: "Pod Security against the API server's own", command: goTest("versions", "TestPodSecurity")},
 	{name: "cel", text: "CEL expressions against the API server's own", command: goTest("versions", "TestCEL")},
 	{name: "static", text: "policies in files of the API server", command: goTest("versions", "TestStaticFiles")},
 	{name: "webhooks", text: "webhook configurations of random policies are accepted", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy")},
-	{name: "webhooks-alpha", text: "the same with all alpha and beta features but StorageVersionAPI", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllAlpha=true,AllBeta=true,StorageVersionAPI=false"},
+	{name: "webhooks-alpha", text: "the same with all alpha and beta features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllAlpha=true,AllBeta=true"},
 	{name: "webhooks-stable", text: "the same without beta features", command: goTest("webhooks", "TestT17RandomPolicies|TestT17StoredPolicy"), gates: "AllBeta=false"},
 	{name: "switch", text: "switch from Kyverno, without a gap", command: goTest("comingover", "TestRolling|TestStopped")},
 }
@@ -51,24 +57,41 @@ var upgrade = row{name: "upgrade", text: "an upgrade from 1.36, with API servers
 //go:embed sample.txt
 var sample string
 
-func goTest(folder, run string) []string {
-	return []string{"go", "test", "-vet=off", "-ldflags=-s -w", "-count=1", "-v", "-timeout=40m", "-run=^(" + run + ")$", "./e2e/" + folder + "/"}
+func goTest(folder, run string) func(string) command {
+	args := []string{"go", "test", "-vet=off", "-ldflags=-s -w", "-count=1", "-v", "-timeout=40m", "-run=^(" + run + ")$", "./e2e/" + folder + "/"}
+	return func(string) command { return command{args: args} }
 }
 
-// sampled returns the command for the tests of the sample, of one family.
-func sampled(cel bool) []string {
-	var dirs []string
+// sampled returns the command for the tests of a part of the sample.
+func sampled(part string) func(string) command {
+	return func(version string) command {
+		dirs, all := tests(part, version)
+		c := command{args: []string{"go", "run", "./hack/conformance", "-out=build/matrix", "-chainsaw=--exec-timeout=60s", "-dirs=" + strings.Join(dirs, " ")}}
+		if len(dirs) < all {
+			c.part = fmt.Sprintf(", %d of %d", len(dirs), all)
+		}
+		return c
+	}
+}
+
+// tests returns the tests of a part of the sample that the version can run, and the number of all tests of the part. All versions have two digits.
+func tests(part, version string) (dirs []string, all int) {
+	of := ""
 	for line := range strings.Lines(sample) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && ofCEL(line) == cel {
-			dirs = append(dirs, line)
+		line = strings.TrimSpace(line)
+		if title, ok := strings.CutPrefix(line, "# "); ok {
+			of = title
+			continue
+		}
+		test, since, _ := strings.Cut(line, " since ")
+		if test == "" || of != part {
+			continue
+		}
+		if all++; version >= since {
+			dirs = append(dirs, test)
 		}
 	}
-	return []string{"go", "run", "./hack/conformance", "-out=build/matrix", "-chainsaw=--exec-timeout=60s", "-dirs=" + strings.Join(dirs, " ")}
-}
-
-// ofCEL reports whether a test of the sample is about policies in CEL: the second part of the list.
-func ofCEL(test string) bool {
-	return strings.Index(sample, "\n"+test+"\n") > strings.Index(sample, "\n# CEL\n")
+	return dirs, all
 }
 
 func main() {
@@ -150,7 +173,8 @@ func (r row) try(root, version string) result {
 	}
 	defer log.Close()
 	var out bytes.Buffer
-	cmd := exec.Command(r.command[0], r.command[1:]...)
+	c := r.command(version)
+	cmd := exec.Command(c.args[0], c.args[1:]...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), devcluster.VersionEnv+"="+version, devcluster.GatesEnv+"="+r.gates, "EPHOR_MATRIX=1")
 	cmd.Stdout = io.MultiWriter(log, &out)
@@ -163,7 +187,7 @@ func (r row) try(root, version string) result {
 	case strings.Contains(out.String(), "--- SKIP: ") && !strings.Contains(out.String(), "--- PASS: "):
 		res.outcome = absent
 	default:
-		res.outcome = success
+		res.outcome = success + c.part
 	}
 	return res
 }

@@ -90,7 +90,11 @@ func (r results) table() string {
 	for _, row := range append(slices.Clone(rows), upgrade) {
 		fmt.Fprintf(&out, "| %s |", row.text)
 		for _, v := range columns {
-			fmt.Fprintf(&out, " %s |", r.of(v, row.name).outcome)
+			outcome := r.of(v, row.name).outcome
+			if row.name == upgrade.name && v != columns[len(columns)-1] {
+				outcome = absent
+			}
+			fmt.Fprintf(&out, " %s |", outcome)
 		}
 		out.WriteString("\n")
 	}

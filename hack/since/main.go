@@ -3,7 +3,12 @@
 //
 //	go run ./hack/since >internal/schema/since.txt
 //
-// Modules that are not in the cache are downloaded. A line is `group/version Type field minor`, with * for a whole type.
+// A line is `group/version Type field minor`, with * for a whole type. With -cel it lists the functions, overloads and macros with which API
+// servers evaluate CEL expressions, with the first and the last version that has each of them:
+//
+//	go run ./hack/since -cel >internal/cel/env/testdata/functions.tsv
+//
+// Modules that are not in the cache are downloaded.
 package main
 
 import (
@@ -34,6 +39,13 @@ var patches = map[kubeversion.Minor]string{
 type name struct{ pkg, typ, field string }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "-cel" {
+		if err := functions(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	since := map[name]kubeversion.Minor{}
 	for v := kubeversion.Oldest; v <= kubeversion.Newest; v++ {
 		dir, err := download(patches[v])

@@ -164,6 +164,9 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 	host := "https://127.0.0.1:" + strconv.Itoa(ports[2])
 	if gates := os.Getenv(GatesEnv); gates != "" {
 		o.APIServerFlags = append(slices.Clone(o.APIServerFlags), "--feature-gates="+gates)
+		if strings.Contains(gates, "AllAlpha=true") { // these features wait for their APIs
+			o.APIServerFlags = append(o.APIServerFlags, "--runtime-config=api/all=true")
+		}
 	}
 	api, err := c.start("kube-apiserver", nil, c.bin, append([]string{"kube-apiserver",
 		"--etcd-servers=" + etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
@@ -173,7 +176,6 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 		"--service-account-issuer=https://kubernetes.default.svc", "--api-audiences=https://kubernetes.default.svc",
 		"--service-account-key-file=" + saKey, "--service-account-signing-key-file=" + saKey,
 		"--authorization-mode=RBAC", "--allow-privileged=true",
-		"--enable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy",
 	}, o.APIServerFlags...)...)
 	if err != nil {
 		return err

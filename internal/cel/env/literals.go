@@ -78,3 +78,19 @@ func within(e ast.NavigableExpr, functions []string) bool {
 	}
 	return false
 }
+
+// anyFormat takes the place of the validator of literal arguments of format(), which API servers have since Kubernetes 1.31: wrong ones are errors
+// when they are evaluated. Of two validators with one name, the first one counts.
+type anyFormat struct{}
+
+// Name implements the library's interface.
+func (anyFormat) Name() string { return "cel.validator.string_format" }
+
+// Configure implements the library's interface: the arguments may have different types, as with the replaced validator.
+func (anyFormat) Configure(config cel.MutableValidatorConfig) error {
+	exempt, _ := config.GetOrDefault(cel.HomogeneousAggregateLiteralExemptFunctions, []string(nil)).([]string)
+	return config.Set(cel.HomogeneousAggregateLiteralExemptFunctions, append(exempt, "format"))
+}
+
+// Validate implements the library's interface.
+func (anyFormat) Validate(*cel.Env, cel.ValidatorConfig, *ast.AST, *cel.Issues) {}

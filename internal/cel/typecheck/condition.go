@@ -6,18 +6,17 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
-	"k8s.io/apimachinery/pkg/util/version"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"ephor.invalid/ephor/internal/cel/env"
 	"ephor.invalid/ephor/internal/compilecost"
+	"ephor.invalid/ephor/internal/kubeversion"
 )
 
-// conditionEnvs holds the environments of CheckCondition, by version.
-var conditionEnvs sync.Map // [2]uint → func() (*cel.Env, error)
+// conditionEnvs holds the environments of Condition, by version.
+var conditionEnvs sync.Map // kubeversion.Minor → func() (*cel.Env, error)
 
 // Condition returns the reason why an API server would reject a new match condition of a webhook; nil if it accepts the condition. The
 // server accepts only functions of the version major.minor, the oldest with which it stays compatible.
@@ -27,22 +26,30 @@ func Condition(major, minor uint, expression string) (err error) {
 			err = fmt.Errorf("the expression cannot be compiled: the CEL library panics: %v", r)
 		}
 	}()
-	made, _ := conditionEnvs.LoadOrStore([2]uint{major, minor}, sync.OnceValues(func() (*cel.Env, error) {
-		return conditionEnv(environment.MustBaseEnvSet(version.MajorMinor(major, minor)).NewExpressionsEnv())
-	}))
-	of, err := made.(func() (*cel.Env, error))()
-	if err != nil {
-		return err
-	}
 	expression = strings.TrimSpace(expression)
 	if err := (*compilecost.Allowance)(nil).CEL(expression); err != nil {
 		return err
 	}
-	checked, err := Check(of, expression, nil)
-	if err != nil {
-		return err
+	if major != 1 {
+		return fmt.Errorf("the functions of Kubernetes %d.%d are not known", major, minor)
 	}
-	return HasType(env.Native, checked.OutputType(), Bool)
+	oldest := kubeversion.Minor(min(minor, uint(kubeversion.Newest)))
+	// The server itself is at least one version newer, and newer versions may lack a function.
+	for _, v := range []kubeversion.Minor{oldest, (oldest + 1).Known()} {
+		made, _ := conditionEnvs.LoadOrStore(env.EnvironmentOf(v), sync.OnceValues(func() (*cel.Env, error) { return conditionEnv(env.Base(v)) }))
+		of, err := made.(func() (*cel.Env, error))()
+		if err != nil {
+			return err
+		}
+		checked, err := Check(of, expression, nil)
+		if err != nil {
+			return err
+		}
+		if err := HasType(env.Native, checked.OutputType(), Bool); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // conditionEnv declares the variables of match conditions.
