@@ -29,6 +29,10 @@ import (
 //go:embed testdata/expressions.txt
 var expressionFile string
 
+// corrected has the expressions for which older API servers have a wrong value, with the version that corrected it. Here they have the right one:
+// before 1.33, containsCIDR is false for a smaller network with another address.
+var corrected = map[string]kubeversion.Minor{"cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')": 33}
+
 // An expression compiles here if it compiles in the API server, and has the value that it has there. What needs exactly this version compiles
 // here, since stored policies may have it.
 func TestCEL(t *testing.T) {
@@ -71,7 +75,7 @@ func TestCEL(t *testing.T) {
 		if !compared {
 			continue
 		}
-		if counts[v]++; v != ours[i] {
+		if counts[v]++; v != ours[i] && version >= corrected[e] {
 			t.Errorf("%s: %s in the API server, %s here", e, v, ours[i])
 		}
 	}
