@@ -89,18 +89,22 @@ func (r *Registry) Review(o Object, program *policy.Program, permitted family.Pe
 	return found
 }
 
-// checkOldContent reports rules that can never do their work: they read the content of a Secret that is not there any more, outside of their
+// checkOldContent reports rules that cannot do their work, or not that of deletions: they read the content of a Secret that is not there any more, outside of their
 // conditions. The conditions are evaluated at admission.
 func checkOldContent(p *policy.Program) (diags diag.List) {
 	for _, r := range p.Rules {
 		about, named := policy.AboutSecrets(r)
-		if !about || !r.OldContent.Elsewhere {
-			continue
-		}
+		// A rule that synchronizes deletes what it made for a deleted trigger, and reads nothing then.
+		deletions := r.OldContent.Deletions && (r.Generation == nil || !r.Generation.Synchronize)
 		const text = "the work of the rule reads the content of the old object, or of a deleted one: that of a Secret is not kept"
-		if named {
+		switch {
+		case !about || !r.OldContent.Elsewhere && !deletions:
+			continue
+		case deletions:
+			diags.Warnf(r.Path, "%s, so the rule ends in an error for deleted Secrets", text)
+		case named:
 			diags.Errorf(r.Path, "%s", text)
-		} else {
+		default:
 			diags.Warnf(r.Path, "%s, so the rule ends in an error for Secrets", text)
 		}
 		diags.Hint("compare it in preconditions or matchConditions, which are evaluated at admission")

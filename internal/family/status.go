@@ -41,8 +41,12 @@ type State struct {
 	Now     time.Time
 }
 
-// ConditionLogin is the type of the condition about the login of the installation. It does not decide whether a policy is ready.
+// ConditionLogin is the type of the condition of policies in CEL about the login of the installation. It does not decide whether a policy is ready.
 const ConditionLogin = "OperatorLogin"
+
+// TextLogin tells that a policy may not use the login of the installation (State.Withheld).
+const TextLogin = "The policy reads image registries with Secrets of its namespace and of the object only. Private images that need the installation's pull secrets or " +
+	"cloud identity cannot be read: name pull secrets in the policy, or let an administrator set --namespacedPoliciesUseOperatorLogin."
 
 // SetLogin adds the condition about the login of the installation to a policy that may not use it, and removes it from others.
 func (s *State) SetLogin(conditions *[]metav1.Condition) {
@@ -51,9 +55,7 @@ func (s *State) SetLogin(conditions *[]metav1.Condition) {
 		return
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: ConditionLogin, Status: metav1.ConditionFalse, Reason: "Namespaced", LastTransitionTime: metav1.NewTime(s.Now),
-		Message: "The policy reads image registries with Secrets of its namespace and of the object only. Private images that need the installation's pull secrets or " +
-			"cloud identity cannot be read: name pull secrets in the policy, or let an administrator set --namespacedPoliciesUseOperatorLogin.",
+		Type: ConditionLogin, Status: metav1.ConditionFalse, Reason: "Namespaced", LastTransitionTime: metav1.NewTime(s.Now), Message: TextLogin,
 	})
 }
 

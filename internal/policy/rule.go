@@ -229,6 +229,19 @@ type Generation struct {
 type OldContent struct {
 	Conditions bool // preconditions, or the matchConditions of a policy in CEL
 	Elsewhere  bool
+	// Deletions: other parts read that of a deleted object, and the rule is about other operations, too.
+	Deletions bool
+}
+
+// OldContentOf returns the OldContent of a rule whose other parts read, with deletions or without, what reads says.
+func OldContentOf(r *Rule, conditions bool, reads func(deletes bool) bool) OldContent {
+	out := OldContent{Conditions: conditions, Elsewhere: reads(false)}
+	if out.Elsewhere || !slices.ContainsFunc(r.Targets, Target.Deletes) || !reads(true) {
+		return out
+	}
+	onlyDeletes := !slices.ContainsFunc(r.Targets, func(t Target) bool { return len(t.Operations) > 1 || !t.Deletes() })
+	out.Elsewhere, out.Deletions = onlyDeletes, !onlyDeletes
+	return out
 }
 
 // AboutSecrets reports whether a rule may be about Secrets, and whether it names them.

@@ -87,6 +87,9 @@ func (t *Target) Main() bool {
 	return t.Subresource == "" || t.ByResource() && t.Subresource == "*"
 }
 
+// Deletes reports whether the target names the operation DELETE.
+func (t Target) Deletes() bool { return slices.Contains(t.Operations, Delete) }
+
 // WithoutSubresource returns the target for the main resources.
 func (t Target) WithoutSubresource() Target {
 	t.Subresource = ""

@@ -130,13 +130,12 @@ func (c *compiler) apart(compile func()) scope.Reads {
 
 // oldContent returns which parts of a rule read the content of the old object, or of a deleted one.
 func oldContent(context *loader.Chain, out *policy.Rule, conditions, body scope.Reads) policy.OldContent {
-	deletes := !out.SkipOnDelete && slices.ContainsFunc(out.Targets, func(t policy.Target) bool { return slices.Contains(t.Operations, policy.Delete) })
-	old := func(r *scope.Reads) bool { return r.Content("oldObject") || deletes && r.Content("object") }
-	entries := context.Reading(old)
-	reads := func(r *scope.Reads) bool {
-		return old(r) || slices.ContainsFunc(entries, func(name string) bool { return slices.Contains(r.Names(), name) })
+	reads := func(r *scope.Reads, deletes bool) bool {
+		old := func(r *scope.Reads) bool { return r.Content("oldObject") || deletes && r.Content("object") }
+		return old(r) || slices.ContainsFunc(context.Reading(old), func(name string) bool { return slices.Contains(r.Names(), name) })
 	}
-	return policy.OldContent{Conditions: reads(&conditions), Elsewhere: reads(&body)}
+	deletes := !out.SkipOnDelete && slices.ContainsFunc(out.Targets, policy.Target.Deletes)
+	return policy.OldContentOf(out, reads(&conditions, deletes), func(deletes bool) bool { return reads(&body, deletes && !out.SkipOnDelete) })
 }
 
 func allowsExisting(r *kyvernov1.Rule) bool {

@@ -86,6 +86,15 @@ func TestDesired(t *testing.T) {
 	if c := conditions[0].(map[string]any); len(conditions) != 1 || c["status"] != "False" || c["message"] != "Not Ready: u requires permissions create for resource v1/Secret; and get" {
 		t.Errorf("%+v", conditions)
 	}
+	// Clients of classic policies expect one condition, so that of a policy which may not use the login of the installation says so itself.
+	tree, err = Desired(nil, object(t, onePolicy), family.State{Withheld: true, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions, _, _ = unstructured.NestedSlice(tree, "conditions")
+	if c := conditions[0].(map[string]any); len(conditions) != 1 || c["status"] != "True" || c["reason"] != "Succeeded" || c["message"] != "Ready. "+family.TextLogin {
+		t.Errorf("%+v", conditions)
+	}
 	if _, err := desired(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "kyverno.io/v1", "kind": "Policy", "spec": "text"}}, nil, now); err == nil {
 		t.Error("what cannot be read is an error")
 	}

@@ -37,14 +37,16 @@ func OldContent(d env.Declarations, rule *policy.Rule, variables []admissionregi
 	if about, _ := policy.AboutSecrets(rule); !about {
 		return policy.OldContent{}
 	}
-	deletes := slices.ContainsFunc(rule.Targets, func(t policy.Target) bool { return slices.Contains(t.Operations, policy.Delete) })
-	reads := func(p Part) bool {
+	deletes := slices.ContainsFunc(rule.Targets, policy.Target.Deletes)
+	reads := func(p Part, deletes bool) bool {
 		c := celrule.New(d, nil)
 		c.Variables(used(variables, p.Texts), "")
 		p.Compile(c)
 		return c.ReadsContent(plugincel.OldObjectVarName, false) || deletes && c.ReadsContent(plugincel.ObjectVarName, p.OnTarget)
 	}
-	return policy.OldContent{Conditions: reads(conditions), Elsewhere: slices.ContainsFunc(others, reads)}
+	return policy.OldContentOf(rule, reads(conditions, deletes), func(deletes bool) bool {
+		return slices.ContainsFunc(others, func(p Part) bool { return reads(p, deletes) })
+	})
 }
 
 var ofVariable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bvariables\b(?:\s*\.\s*\??\s*(\w+))?`) })

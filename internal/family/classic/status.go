@@ -47,12 +47,15 @@ func status(object map[string]any, state family.State) (map[string]any, error) {
 		Type: kyvernov1.PolicyConditionReady, Status: metav1.ConditionTrue, Reason: kyvernov1.PolicyReasonSucceeded,
 		Message: messageReady, LastTransitionTime: metav1.NewTime(state.Now),
 	}
+	if state.Withheld { // not a condition of its own: clients that wait for a classic policy expect exactly one
+		ready.Message += ". " + family.TextLogin
+	}
 	if notReady != nil {
 		ready.Status, ready.Reason = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed
 		ready.Message = value.Message(messageNotReady + ": " + notReady.Error())
 	}
 	meta.SetStatusCondition(&s.Conditions, ready)
-	state.SetLogin(&s.Conditions)
+	meta.RemoveStatusCondition(&s.Conditions, family.ConditionLogin) // of an earlier version
 	state.SetKubernetes(&s.Conditions, p.Generation)
 	return family.Tree(s)
 }
