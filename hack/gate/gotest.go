@@ -86,9 +86,6 @@ type event struct {
 // fatal matches the output after which nothing is repeated.
 var fatal = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: |FAIL\s.*\[(build|setup) failed\])`)
 
-// notSQLite leaves SQLite out of the race detector: it is C that a program has translated, and locks of its own order what it shares.
-const notSQLite = "-gcflags=modernc.org/...=-race=false"
-
 // goTest runs go test. It prints one line per package, and the whole output of tests and packages that fail.
 func (g *gate) goTest(s suite, packages ...string) (result, error) {
 	args := []string{"go", "test"}
@@ -98,7 +95,7 @@ func (g *gate) goTest(s suite, packages ...string) (result, error) {
 	args = append(args, "-json", "-vet=off", "-ldflags=-s -w") // `make lint` runs vet
 	env := []string{"CGO_ENABLED=0"}
 	if s.race && g.race {
-		args, env = append(args, "-race", notSQLite), []string{"CGO_ENABLED=1"}
+		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
 	}
 	args = append(args, s.flags...)
 	if g.count > 0 {
