@@ -71,7 +71,7 @@ var long = []testName{
 	{"./internal/compile", "TestT15HonestPolicies"},
 	{"./internal/compilecost", "TestEstimates"},
 	{"./internal/compilecost", "TestT16FindAll"},
-	{"./internal/decision/store", "TestLongRecordsSQLite"},
+	{"./internal/decision/store", "TestLongRecords"},
 	{"./internal/family/native", "TestBombs"},
 	{"./internal/pattern", "TestRecordedResults"},
 	{"./internal/pss", "TestBombs"},
