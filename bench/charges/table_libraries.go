@@ -35,6 +35,7 @@ var libraryRows = []Row{
 	cel("globalContext.get", "globalContext.get('a') != null", singleSizes).failing(unavailable), cel("image.getMetadata", "image.getMetadata('nginx') != null", singleSizes).failing(unavailable),
 	cel("getImageData", "getImageData('nginx') != null", singleSizes).in(env.ImageValidating).failing(unavailable), cel("verifyImageSignatures", "verifyImageSignatures('nginx', []) > 0", singleSizes).in(env.ImageValidating).failing(unavailable),
 	cel("verifyAttestationSignatures", "verifyAttestationSignatures('nginx', 'a', []) > 0", singleSizes).in(env.ImageValidating).failing(unavailable), cel("extractPayload", "extractPayload('nginx', 'a') != null", singleSizes).in(env.ImageValidating).failing(unavailable),
+	cel("extractPayloads", "extractPayloads('nginx', 'a', 'b') != []", singleSizes).in(env.ImageValidating).failing(unavailable),
 	cel("generator.apply", "generator.apply('a', [object.map])", listSizes).in(env.Generating).failing(unavailable),
 
 	// Check requests. Their object has another shape.
