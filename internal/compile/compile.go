@@ -94,13 +94,11 @@ func (r *Registry) Review(o Object, program *policy.Program, permitted family.Pe
 func checkOldContent(p *policy.Program) (diags diag.List) {
 	for _, r := range p.Rules {
 		about, named := policy.AboutSecrets(r)
-		// A rule that synchronizes deletes what it made for a deleted trigger, and reads nothing then.
-		deletions := r.OldContent.Deletions && (r.Generation == nil || !r.Generation.Synchronize)
 		const text = "the work of the rule reads the content of the old object, or of a deleted one: that of a Secret is not kept"
 		switch {
-		case !about || !r.OldContent.Elsewhere && !deletions:
+		case !about || !r.OldContent.Elsewhere && !r.OldContent.Deletions:
 			continue
-		case deletions:
+		case r.OldContent.Deletions:
 			diags.Warnf(r.Path, "%s, so the rule ends in an error for deleted Secrets", text)
 		case named:
 			diags.Errorf(r.Path, "%s", text)
