@@ -19,7 +19,6 @@ import (
 var readers = map[string]string{
 	"internal/source/mistake.go yamlMistake":  "the YAML library has no types for its errors: what is wrong, and the line, stand in the text only",
 	"internal/source/mistake.go lineIn":       "the YAML library has no types for its errors: the line stands in the text only",
-	"internal/cel/run/membership.go Exec":     "the runtime of Go has no type for a map key that cannot be hashed",
 	"internal/celrule/types.go ObjectToTyped": "the type converter of client-go has no type for the error of a kind without a type",
 }
 

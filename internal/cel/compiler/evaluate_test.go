@@ -55,6 +55,8 @@ func TestBool(t *testing.T) {
 		{"object.spec.?initContainers.orValue([]).size() == 0", "true"},
 		{"'app' in object.metadata.labels", "true"},
 		{"object.spec.containers in ['a', 'b'] || object.metadata in [1, 2]", "false"},
+		{"object.spec.containers in {'a': 1} || object.metadata in {1: 2} || object.metadata.labels in {object.metadata.name: 1}", "false"},
+		{"dyn({dyn(object.metadata): 1}).size() == 1 && dyn({dyn(object.spec.containers): 1}).size() == 1", "true"},
 		{"object.metadata.name in ['api', 'web'] && object.spec.replicas in [1, 3] && !(object.?nope.orValue(null) in [true])", "true"},
 		{"quantity('1Gi').isGreaterThan(quantity('1Mi'))", "true"},
 		{"request.operation == 'CREATE' && request.namespace == 'ns'", "true"},

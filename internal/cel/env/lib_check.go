@@ -75,10 +75,10 @@ func partOfHTTP(name, field, doc, result string, same func(a, b string) bool) Fu
 		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{httpAttributes.Type(), cel.StringType}, Result: textsType}},
 		Doc: doc, Example: "object.attributes." + name + "('accept')", Result: result,
 		cost: func(args []ref.Val) int {
-			return 1 + int(args[0].(values.Message).Get(types.String(field)).(traits.Sizer).Size().(types.Int))
+			return 1 + int(args[0].(*values.Message).Get(types.String(field)).(traits.Sizer).Size().(types.Int))
 		},
 		call: func(_ *Scope, args []ref.Val) ref.Val {
-			all := args[0].(values.Message).Get(types.String(field)).(traits.Mapper)
+			all := args[0].(*values.Message).Get(types.String(field)).(traits.Mapper)
 			var names []string
 			for it := all.Iterator(); it.HasNext() == types.True; {
 				if key := values.Text(it.Next()); same(key, values.Text(args[1])) {

@@ -63,10 +63,10 @@ func (m *Meter) PayResult(function, overload string, args []ref.Val, result ref.
 func (m *Meter) PayComparison(s *Sizes, v ref.Val) ref.Val {
 	w, parts := 0, 0
 	switch x := v.(type) {
-	case values.List:
-		w = valuesInJSON([]any(x))
-	case values.Map:
-		w = valuesInJSON(map[string]any(x))
+	case *values.List:
+		w = valuesInJSON([]any(*x))
+	case *values.Map:
+		w = valuesInJSON(map[string]any(*x))
 	case traits.Lister, traits.Mapper, *types.Optional, *dynamic.ObjectVal, *mutation.JSONPatchVal:
 		w = s.Of(v)
 	case types.Bytes:

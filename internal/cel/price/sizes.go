@@ -90,10 +90,10 @@ func (s *Sizes) Limited(v ref.Val) (_ ref.Val, ok bool) {
 	switch x := v.(type) {
 	case types.Bool, types.String, types.Int, types.Double:
 		return v, true
-	case values.Map: // a part of the input; its values are counted where that matters
+	case *values.Map: // a part of the input; its values are counted where that matters
 		return v, true
-	case values.List: // a part of the input, or a sum of such parts
-		if len(x) > MaxValues {
+	case *values.List: // a part of the input, or a sum of such parts
+		if len(*x) > MaxValues {
 			return nil, false
 		}
 		return v, true

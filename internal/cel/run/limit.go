@@ -56,7 +56,7 @@ func sizesOf(vars interpreter.Activation) *price.Sizes {
 // limitValues returns v, together with the number of its values if v is large. If v is too large, it returns an error.
 func limitValues(v ref.Val, vars interpreter.Activation) ref.Val {
 	switch v.(type) {
-	case types.Bool, types.String, types.Int, types.Double, values.Map:
+	case types.Bool, types.String, types.Int, types.Double, *values.Map:
 		return v
 	}
 	out, ok := sizesOf(vars).Limited(v)

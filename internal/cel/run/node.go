@@ -32,10 +32,6 @@ func (in *planning) node(i interpreter.Interpretable) interpreter.Interpretable 
 		return limitedConstructor{n, node{in.checked, n.ID()}}
 	case interpreter.InterpretableCall:
 		return in.call(n)
-	case interpreter.InterpretableV2:
-		if in.searches[n.ID()] {
-			return membership{n}
-		}
 	}
 	return i
 }

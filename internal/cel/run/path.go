@@ -130,8 +130,8 @@ func (p *path) find(vars interpreter.Activation) (v any, optional bool, f found)
 	for i := range steps {
 		var m map[string]any
 		switch x := v.(type) {
-		case values.Map:
-			m = x
+		case *values.Map:
+			m = *x
 		case map[string]any:
 			m = x
 		default:

@@ -60,14 +60,13 @@ type planning struct {
 	*Planner
 	checked   *ast.AST
 	locals    map[string]bool // variables of macros
-	searches  map[int64]bool  // calls that look for a value in a list of constants
 	variables map[string]int  // indexes of the rule's variables
 }
 
 // plan converts a checked expression to a plan. A recorder, which may be nil, keeps the values of its parts. An error concerns a constant in
 // the expression.
 func (p *Planner) plan(of *cel.Env, checked *ast.AST, variables map[string]int, record *recorder) (interpreter.Interpretable, error) {
-	in := &planning{Planner: p, checked: checked, locals: typecheck.Locals(checked), searches: typecheck.Memberships(checked), variables: variables}
+	in := &planning{Planner: p, checked: checked, locals: typecheck.Locals(checked), variables: variables}
 	return in.plan(of, in.decorators(record))
 }
 

@@ -128,8 +128,8 @@ func (q *quantifier) Eval(vars interpreter.Activation) ref.Val {
 
 // loop evaluates the predicate for the elements of the range. It stops after the first element that decides the result.
 func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
-	if list, ok := over.(values.List); ok {
-		for _, v := range list {
+	if list, ok := over.(*values.List); ok {
+		for _, v := range *list {
 			if s.accu == ref.Val(q.decisive) {
 				break
 			}

@@ -10,8 +10,9 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Maps and lists of decoded JSON are used as CEL values without conversion: a Map needs no additional memory, and a List
-// only a slice header. The library's own wrappers allocate memory for each access.
+// Maps and lists of decoded JSON are used as CEL values without conversion: a Map or a List needs memory for a pointer or a slice header
+// only. The library's own wrappers allocate memory for each access. Both are pointers as CEL values, because the library uses values as
+// keys of Go's maps, and evaluates `x in {'a': 1}` with them.
 type (
 	Map  map[string]any
 	List []any
@@ -29,9 +30,11 @@ func (a Adapter) NativeToValue(v any) ref.Val {
 		if x == nil {
 			return types.NullValue
 		}
-		return Map(x)
+		m := Map(x)
+		return &m
 	case []any:
-		return List(x)
+		l := List(x)
+		return &l
 	case nil:
 		return types.NullValue
 	case string:
@@ -49,17 +52,17 @@ func (a Adapter) NativeToValue(v any) ref.Val {
 // JSON is the adapter for code without access to an environment.
 var JSON = Adapter{types.DefaultTypeAdapter}
 
-func (m Map) full() traits.Mapper {
-	return types.NewStringInterfaceMap(JSON, m)
+func (m *Map) full() traits.Mapper {
+	return types.NewStringInterfaceMap(JSON, *m)
 }
 
-func (l List) full() traits.Lister { return types.NewDynamicList(JSON, []any(l)) }
+func (l *List) full() traits.Lister { return types.NewDynamicList(JSON, []any(*l)) }
 
 // ConvertToNative implements the library's interface.
-func (m Map) ConvertToNative(t reflect.Type) (any, error) { return m.full().ConvertToNative(t) }
+func (m *Map) ConvertToNative(t reflect.Type) (any, error) { return m.full().ConvertToNative(t) }
 
 // ConvertToType implements the library's interface.
-func (m Map) ConvertToType(t ref.Type) ref.Val {
+func (m *Map) ConvertToType(t ref.Type) ref.Val {
 	if t == types.MapType {
 		return m
 	}
@@ -67,32 +70,32 @@ func (m Map) ConvertToType(t ref.Type) ref.Val {
 }
 
 // Equal implements the library's interface.
-func (m Map) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(Map); ok {
-		return types.Bool(equal(map[string]any(m), map[string]any(o)))
+func (m *Map) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(*Map); ok {
+		return types.Bool(equal(map[string]any(*m), map[string]any(*o)))
 	}
 	return m.full().Equal(other)
 }
 
 // Type implements the library's interface.
-func (Map) Type() ref.Type { return types.MapType }
+func (*Map) Type() ref.Type { return types.MapType }
 
 // Value implements the library's interface.
-func (m Map) Value() any { return map[string]any(m) }
+func (m *Map) Value() any { return map[string]any(*m) }
 
 // Contains implements the library's interface.
-func (m Map) Contains(key ref.Val) ref.Val {
+func (m *Map) Contains(key ref.Val) ref.Val {
 	_, found := m.Find(key)
 	return types.Bool(found)
 }
 
 // Find implements the library's interface.
-func (m Map) Find(key ref.Val) (ref.Val, bool) {
+func (m *Map) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
 		return nil, false
 	}
-	v, found := m[string(name)]
+	v, found := (*m)[string(name)]
 	if !found {
 		return nil, false
 	}
@@ -100,7 +103,7 @@ func (m Map) Find(key ref.Val) (ref.Val, bool) {
 }
 
 // Get implements the library's interface.
-func (m Map) Get(key ref.Val) ref.Val {
+func (m *Map) Get(key ref.Val) ref.Val {
 	v, found := m.Find(key)
 	if !found {
 		return types.ValOrErr(v, "no such key: %v", key)
@@ -109,23 +112,23 @@ func (m Map) Get(key ref.Val) ref.Val {
 }
 
 // Size implements the library's interface.
-func (m Map) Size() ref.Val { return types.Int(len(m)) }
+func (m *Map) Size() ref.Val { return types.Int(len(*m)) }
 
 // IsZeroValue implements the library's interface.
-func (m Map) IsZeroValue() bool { return len(m) == 0 }
+func (m *Map) IsZeroValue() bool { return len(*m) == 0 }
 
 // Iterator implements the library's interface. It returns the names in sorted order, so that the same request always produces the same
 // text.
-func (m Map) Iterator() traits.Iterator {
+func (m *Map) Iterator() traits.Iterator {
 	i := &nameIterator{}
 	i.names = m.names(i.room[:0])
 	return i
 }
 
 // names appends the names to in and sorts the result.
-func (m Map) names(in []string) []string {
-	in = slices.Grow(in, len(m))
-	for name := range m {
+func (m *Map) names(in []string) []string {
+	in = slices.Grow(in, len(*m))
+	for name := range *m {
 		in = append(in, name)
 	}
 	slices.Sort(in)
@@ -133,21 +136,21 @@ func (m Map) names(in []string) []string {
 }
 
 // Fold implements the library's interface.
-func (m Map) Fold(f traits.Folder) {
+func (m *Map) Fold(f traits.Folder) {
 	for _, name := range m.names(nil) {
-		if !f.FoldEntry(name, m[name]) {
+		if !f.FoldEntry(name, (*m)[name]) {
 			return
 		}
 	}
 }
 
-func (m Map) String() string { return fmt.Sprint(m.full()) }
+func (m *Map) String() string { return fmt.Sprint(m.full()) }
 
 // ConvertToNative implements the library's interface.
-func (l List) ConvertToNative(t reflect.Type) (any, error) { return l.full().ConvertToNative(t) }
+func (l *List) ConvertToNative(t reflect.Type) (any, error) { return l.full().ConvertToNative(t) }
 
 // ConvertToType implements the library's interface.
-func (l List) ConvertToType(t ref.Type) ref.Val {
+func (l *List) ConvertToType(t ref.Type) ref.Val {
 	if t == types.ListType {
 		return l
 	}
@@ -155,40 +158,41 @@ func (l List) ConvertToType(t ref.Type) ref.Val {
 }
 
 // Equal implements the library's interface.
-func (l List) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(List); ok {
-		return types.Bool(equal([]any(l), []any(o)))
+func (l *List) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(*List); ok {
+		return types.Bool(equal([]any(*l), []any(*o)))
 	}
 	return l.full().Equal(other)
 }
 
 // Type implements the library's interface.
-func (List) Type() ref.Type { return types.ListType }
+func (*List) Type() ref.Type { return types.ListType }
 
 // Value implements the library's interface.
-func (l List) Value() any { return []any(l) }
+func (l *List) Value() any { return []any(*l) }
 
 // Add implements the library's interface. The sum of two lists of JSON is a list of JSON.
-func (l List) Add(other ref.Val) ref.Val {
+func (l *List) Add(other ref.Val) ref.Val {
 	o, ok := other.(traits.Lister)
 	switch {
 	case !ok:
 		return types.MaybeNoSuchOverloadErr(other)
-	case len(l) == 0:
+	case len(*l) == 0:
 		return other
 	case o.Size() == types.IntZero:
 		return l
 	}
-	if o, ok := other.(List); ok {
-		return slices.Concat(l, o)
+	if o, ok := other.(*List); ok {
+		sum := slices.Concat(*l, *o)
+		return &sum
 	}
 	return l.full().Add(other)
 }
 
 // Contains implements the library's interface.
-func (l List) Contains(v ref.Val) ref.Val {
+func (l *List) Contains(v ref.Val) ref.Val {
 	if s, ok := v.(types.String); ok {
-		for _, e := range l {
+		for _, e := range *l {
 			if e == any(string(s)) {
 				return types.True
 			}
@@ -199,32 +203,32 @@ func (l List) Contains(v ref.Val) ref.Val {
 }
 
 // Get implements the library's interface.
-func (l List) Get(index ref.Val) ref.Val {
-	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l) {
-		return JSON.NativeToValue(l[i])
+func (l *List) Get(index ref.Val) ref.Val {
+	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(*l) {
+		return JSON.NativeToValue((*l)[i])
 	}
 	return l.full().Get(index)
 }
 
 // Size implements the library's interface.
-func (l List) Size() ref.Val { return types.Int(len(l)) }
+func (l *List) Size() ref.Val { return types.Int(len(*l)) }
 
 // IsZeroValue implements the library's interface.
-func (l List) IsZeroValue() bool { return len(l) == 0 }
+func (l *List) IsZeroValue() bool { return len(*l) == 0 }
 
 // Iterator implements the library's interface.
-func (l List) Iterator() traits.Iterator { return &elementIterator{list: l} }
+func (l *List) Iterator() traits.Iterator { return &elementIterator{list: *l} }
 
 // Fold implements the library's interface.
-func (l List) Fold(f traits.Folder) {
-	for i, e := range l {
+func (l *List) Fold(f traits.Folder) {
+	for i, e := range *l {
 		if !f.FoldEntry(i, e) {
 			return
 		}
 	}
 }
 
-func (l List) String() string { return fmt.Sprint(l.full()) }
+func (l *List) String() string { return fmt.Sprint(l.full()) }
 
 // equal compares decoded JSON as CEL does: it compares numbers by value, whatever their types.
 func equal(a, b any) bool {

@@ -202,7 +202,7 @@ func (s *Shape) readMap(in map[string]any, path string) (ref.Val, error) {
 }
 
 func (m *fieldsOf) read(in map[string]any, path string) (ref.Val, error) {
-	out := Message{m, map[string]ref.Val{}, in}
+	out := &Message{m, map[string]ref.Val{}, in}
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		v := in[key]
 		name, field := m.field(key)
@@ -264,7 +264,7 @@ func (s *Shape) zero() ref.Val {
 	case shapeList:
 		return types.NewRefValList(types.DefaultTypeAdapter, nil)
 	case shapeMessage:
-		return Message{s.message, nil, map[string]any{}}
+		return &Message{s.message, nil, map[string]any{}}
 	}
 	return types.NewRefValMap(types.DefaultTypeAdapter, nil)
 }
@@ -295,16 +295,16 @@ type Message struct {
 }
 
 // ConvertToNative implements the library's interface.
-func (m Message) ConvertToNative(t reflect.Type) (any, error) {
+func (m *Message) ConvertToNative(t reflect.Type) (any, error) {
 	return Opaque{m.of.kind}.ConvertToNative(t)
 }
 
 // ConvertToType implements the library's interface.
-func (m Message) ConvertToType(t ref.Type) ref.Val { return Opaque{m.of.kind}.Convert(m, t) }
+func (m *Message) ConvertToType(t ref.Type) ref.Val { return Opaque{m.of.kind}.Convert(m, t) }
 
 // Equal implements the library's interface. An unset field equals a field with the zero value.
-func (m Message) Equal(other ref.Val) ref.Val {
-	o, ok := other.(Message)
+func (m *Message) Equal(other ref.Val) ref.Val {
+	o, ok := other.(*Message)
 	if !ok || o.of != m.of {
 		return types.False
 	}
@@ -317,16 +317,16 @@ func (m Message) Equal(other ref.Val) ref.Val {
 }
 
 // Type implements the library's interface.
-func (m Message) Type() ref.Type { return m.of.kind }
+func (m *Message) Type() ref.Type { return m.of.kind }
 
 // Value implements the library's interface.
-func (m Message) Value() any { return m.shown }
+func (m *Message) Value() any { return m.shown }
 
 // Document returns the JSON form.
-func (m Message) Document() any { return m.shown }
+func (m *Message) Document() any { return m.shown }
 
 // Get implements the library's interface.
-func (m Message) Get(index ref.Val) ref.Val {
+func (m *Message) Get(index ref.Val) ref.Val {
 	field := m.of.fields[Text(index)]
 	if field == nil {
 		return types.NewErr("no such field '%s'", Text(index))
@@ -338,7 +338,7 @@ func (m Message) Get(index ref.Val) ref.Val {
 }
 
 // IsSet implements the library's interface.
-func (m Message) IsSet(index ref.Val) ref.Val {
+func (m *Message) IsSet(index ref.Val) ref.Val {
 	name := Text(index)
 	field, v := m.of.fields[name], m.fields[name]
 	switch {
