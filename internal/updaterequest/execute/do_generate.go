@@ -53,6 +53,9 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 		_, err := w.generateOnce(ctx, t, req)
 		return err
 	}
+	if err := w.Made.Record.EnsureRule(ctx, t.program, t.rule); err != nil {
+		return err
+	}
 	for range updaterequest.Attempts {
 		t.sources = w.Planner.sourceReads(t)
 		copied, err := w.generateOnce(ctx, t, req)

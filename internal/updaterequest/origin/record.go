@@ -188,6 +188,9 @@ func (l *Record) Forget(r Rule) {
 	for _, e := range l.OfRule(r) {
 		l.Drop(e.Object.UID)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.rules.listed, r)
 }
 
 // changed notes the time of the first change that is not stored.

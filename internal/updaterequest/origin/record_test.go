@@ -3,15 +3,19 @@ package origin
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/policy"
@@ -166,5 +170,65 @@ func TestRecordIsStoredAtTheEnd(t *testing.T) {
 	<-ended
 	if n := open(t, c).Len(); n != 1 {
 		t.Errorf("%d entries are stored", n)
+	}
+}
+
+// Each replica lists the rules whose objects it generates, once: a leader that starts after the policy was deleted finds them.
+func TestEnsureRule(t *testing.T) {
+	writes, conflicts := 0, 1
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, more ...client.UpdateOption) error {
+			if writes++; conflicts > 0 {
+				conflicts--
+				return apierrors.NewConflict(corev1.Resource("configmaps"), o.GetName(), errors.New("another replica was faster"))
+			}
+			return c.Update(ctx, o, more...)
+		},
+	}).Build()
+	rule := func(name, uid string, synchronize bool) (*policy.Program, *policy.Rule) {
+		r := &policy.Rule{Name: name, WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Synchronize: synchronize}}}
+		return &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: uid, Rules: []*policy.Rule{r}}, r
+	}
+	ensure := func(l *Record, p *policy.Program, r *policy.Rule) {
+		t.Helper()
+		if err := l.EnsureRule(t.Context(), p, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := func() (out []string) {
+		t.Helper()
+		rules, err := open(t, c).LoadRules(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rules {
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	a, b := open(t, c), open(t, c)
+	p, r := rule("first", "1", true)
+	ensure(a, p, r)
+	ensure(b, p, r)
+	p, r = rule("second", "1", true)
+	ensure(b, p, r) // after a conflict
+	ensure(b, p, r)
+	ensure(a, p, r)
+	p, r = rule("once", "1", false)
+	ensure(a, p, r)
+	if got := listed(); !slices.Equal(got, []string{"first", "second"}) || writes != 2 {
+		t.Fatalf("%q after %d updates", got, writes)
+	}
+	// The leader has handled the deletion. The rule of a new policy of the same name is listed again.
+	if _, err := a.LoadRules(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.StoreRules(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	p, r = rule("first", "2", true)
+	ensure(b, p, r)
+	if got := listed(); !slices.Equal(got, []string{"first"}) {
+		t.Fatalf("%q", got)
 	}
 }

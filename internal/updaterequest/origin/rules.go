@@ -59,16 +59,19 @@ func Definitions(s *catalog.Snapshot) (out []Definition) {
 // DefinitionsOf returns the generate rules of a policy.
 func DefinitionsOf(p *policy.Program) (out []Definition) {
 	for _, r := range p.Rules {
-		if r.Generation == nil {
-			continue
+		if r.Generation != nil {
+			out = append(out, definitionOf(p, r))
 		}
-		d := Definition{Kind: p.Kind, Policy: p.Key(), Name: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies, Exact: r.Generation.Exact}
-		for _, g := range r.Grants {
-			d.Makes = append(d.Makes, Made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
-		}
-		out = append(out, d)
 	}
 	return out
+}
+
+func definitionOf(p *policy.Program, r *policy.Rule) Definition {
+	d := Definition{Kind: p.Kind, Policy: p.Key(), Name: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies, Exact: r.Generation.Exact}
+	for _, g := range r.Grants {
+		d.Makes = append(d.Makes, Made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
+	}
+	return d
 }
 
 // Rule returns the name of the rule.
@@ -103,12 +106,69 @@ func (d *Definition) CopiesOnly() bool {
 	return len(d.Makes) > 0 && 2*sources == len(d.Makes)
 }
 
-// rules are the rules of the record, which only the leader reads and writes.
+// rules are the rules of the record. The leader reads and writes them all; the other replicas only add rules.
 type rules struct {
+	// listed are the synchronizing rules that this process has seen in the record, with the UID of the policy. The record's lock guards it.
+	listed map[Rule]string
 	// known are the rules that this process last wrote. unstored: it could not write them.
 	known    []Definition
 	unstored bool
 	stored   *corev1.ConfigMap // as last read; nil if there is none
+}
+
+// EnsureRule adds a synchronizing rule to the rules of the record unless it is listed. Every replica calls it before it generates the first
+// object of a rule: without an entry, the objects would stay if the policy were deleted before a leader has recorded its rules.
+func (l *Record) EnsureRule(ctx context.Context, p *policy.Program, r *policy.Rule) error {
+	if l.o.Client == nil || !r.Generation.Synchronize {
+		return nil
+	}
+	rule := RuleOf(p, r)
+	l.mu.Lock()
+	uid, listed := l.rules.listed[rule]
+	l.mu.Unlock()
+	if listed && uid == p.UID {
+		return nil
+	}
+	var err error
+	for range updaterequest.Attempts {
+		if err = l.addRule(ctx, definitionOf(p, r)); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	if err != nil && !apierrors.IsForbidden(err) { // the leader reports what is forbidden
+		return fmt.Errorf("record the rule %s of policy %s: %w", r.Name, p.Key(), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rules.listed == nil {
+		l.rules.listed = map[Rule]string{}
+	}
+	l.rules.listed[rule] = p.UID
+	return nil
+}
+
+// addRule adds a rule to the stored rules unless they list it. It leaves a damaged record to the leader, which writes it again.
+func (l *Record) addRule(ctx context.Context, d Definition) error {
+	cm, err := l.read(ctx, RulesName)
+	if err != nil {
+		return err
+	}
+	var stored []Definition
+	switch {
+	case cm == nil:
+		cm = l.newMap(RulesName, nil)
+	case json.Unmarshal([]byte(cm.Data[rulesKey]), &stored) != nil:
+		return nil
+	}
+	if slices.ContainsFunc(stored, func(have Definition) bool { return have.Rule() == d.Rule() && have.Again == 0 }) {
+		return nil
+	}
+	text, err := json.Marshal(append(stored, d))
+	if err != nil || len(text) > maxStored {
+		return err
+	}
+	cm.Data = map[string]string{rulesKey: string(text)}
+	return l.write(ctx, cm)
 }
 
 // LoadRules reads the rules of the record. If the controller may not read them, they are those that this process knows.
