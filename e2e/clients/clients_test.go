@@ -41,7 +41,7 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*devcluster.Patience())
 	defer cancel()
-	cluster, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout, APIServerFlags: flags})
+	cluster, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout, APIServerFlags: flags, Env: devcluster.RareCollections})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func New(t testing.TB, o Options) *Cluster {
 
 func (c *Cluster) start(ctx context.Context, o Options) (err error) {
 	if c.Cluster == nil {
-		if c.Cluster, err = devcluster.Start(ctx, devcluster.Options{Progress: os.Stderr, APIServerFlags: o.APIServerFlags}); err != nil {
+		if c.Cluster, err = devcluster.Start(ctx, devcluster.Options{Progress: os.Stderr, APIServerFlags: o.APIServerFlags, Env: devcluster.RareCollections}); err != nil {
 			return err
 		}
 	}

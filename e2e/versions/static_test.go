@@ -34,7 +34,9 @@ func TestStaticFiles(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stderr, APIServerFlags: append(flags, "--admission-control-config-file="+filepath.Join(dir, "admission.yaml"))})
+	c, err := devcluster.Start(ctx, devcluster.Options{
+		Progress: os.Stderr, APIServerFlags: append(flags, "--admission-control-config-file="+filepath.Join(dir, "admission.yaml")), Env: devcluster.RareCollections,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	c, err := devcluster.Start(ctx, devcluster.Options{Version: older})
+	c, err := devcluster.Start(ctx, devcluster.Options{Version: older, Env: devcluster.RareCollections})
 	if err != nil {
 		t.Fatal(err)
 	}

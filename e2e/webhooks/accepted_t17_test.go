@@ -52,7 +52,7 @@ func TestT17RandomPolicies(t *testing.T) {
 			if version != "" {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
-				plane, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stderr, APIServerFlags: []string{"--emulated-version=kube=" + version}})
+				plane, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stderr, APIServerFlags: []string{"--emulated-version=kube=" + version}, Env: devcluster.RareCollections})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -63,6 +63,7 @@ var busy = []part{
 // long are tests that evaluate one case after the other, some with limits on time and memory. The race detector makes minutes of them and has
 // nothing to find, so they run without it.
 var long = []testName{
+	{"./internal/certs", "TestRotationNeverBreaksAConnection"},
 	{"./internal/cel/compiler", "TestBombs"},
 	{"./internal/cel/compiler", "TestRecordedValues"},
 	{"./internal/cli/convert", "TestCompareEffects"},
@@ -72,9 +73,17 @@ var long = []testName{
 	{"./internal/compilecost", "TestEstimates"},
 	{"./internal/compilecost", "TestT16FindAll"},
 	{"./internal/decision/store", "TestLongRecords"},
+	{"./internal/decision/store", "TestRequestBounds"},
+	{"./internal/decision/store", "TestSearchesWithoutTime"},
 	{"./internal/family/native", "TestBombs"},
+	{"./internal/impact", "TestAnswersAreThoseOfAReplica"},
+	{"./internal/impact", "TestTapedAnswersAreThoseOfAReplica"},
 	{"./internal/pattern", "TestRecordedResults"},
+	{"./internal/preflight", "TestExecutedPolicies"},
 	{"./internal/pss", "TestBombs"},
+	{"./internal/webhookconf", "TestDerivedConditionsAreSound"},
+	{"./internal/webhookconf", "TestT4NamespacesDoNotMeet"},
+	{"./internal/webhookconf", "TestT4VersionsDoNotMeet"},
 }
 
 // anyOf returns the pattern of the tests for -run and -skip; packagesOf returns their packages.

@@ -38,7 +38,13 @@ type Options struct {
 	Progress io.Writer
 	// APIServerFlags and ControllerManagerFlags are additional flags for kube-apiserver and kube-controller-manager.
 	APIServerFlags, ControllerManagerFlags []string
+	// Env is added to the environment of etcd, kube-apiserver and kube-controller-manager.
+	Env []string
 }
+
+// RareCollections is the Env of tests: the processes collect garbage when their memory has grown fivefold, and not when it has doubled. A
+// short test with its own control plane (e2e/clients) then uses 0.82 of the CPU time, 10.3 instead of 12.5 s. Benchmarks do without it.
+var RareCollections = []string{"GOGC=400", "GOMEMLIMIT=1536MiB"}
 
 // Cluster is a running control plane.
 type Cluster struct {
@@ -65,7 +71,7 @@ func StartT(t testing.TB) *Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	c, err := Start(ctx, Options{Progress: os.Stderr})
+	c, err := Start(ctx, Options{Progress: os.Stderr, Env: RareCollections})
 	if err != nil {
 		t.Fatalf("devcluster: %v", err)
 	}
@@ -154,7 +160,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 
 	etcdURL := "http://127.0.0.1:" + strconv.Itoa(ports[0])
 	peerURL := "http://127.0.0.1:" + strconv.Itoa(ports[1])
-	if _, err := c.start("etcd", nil, c.bin, "etcd",
+	if _, err := c.start("etcd", o.Env, c.bin, "etcd",
 		"--data-dir="+c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--name=dev",
 		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
 		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=dev="+peerURL,
@@ -168,7 +174,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 			o.APIServerFlags = append(o.APIServerFlags, "--runtime-config=api/all=true")
 		}
 	}
-	api, err := c.start("kube-apiserver", nil, c.bin, append([]string{"kube-apiserver",
+	api, err := c.start("kube-apiserver", o.Env, c.bin, append([]string{"kube-apiserver",
 		"--etcd-servers=" + etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(ports[2]), "--cert-dir=" + c.path("apiserver"),
 		"--client-ca-file=" + c.path("ca.crt"), "--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
@@ -187,7 +193,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 	if c.Kubeconfig, err = c.writeKubeconfig("admin", Admin, certs.admin()); err != nil {
 		return err
 	}
-	if _, err := c.start("kube-controller-manager", nil, c.bin, append([]string{"kube-controller-manager",
+	if _, err := c.start("kube-controller-manager", o.Env, c.bin, append([]string{"kube-controller-manager",
 		"--kubeconfig=" + c.Kubeconfig, "--leader-elect=false", "--use-service-account-credentials",
 		"--service-account-private-key-file=" + saKey, "--root-ca-file=" + c.path("ca.crt"),
 		"--cluster-signing-cert-file=" + c.path("ca.crt"), "--cluster-signing-key-file=" + c.path("ca.key"),

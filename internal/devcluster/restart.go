@@ -92,7 +92,7 @@ func (c *Cluster) Beside(ctx context.Context, minor string) (*Process, string, e
 			args[i] = "--cert-dir=" + c.path("apiserver-"+minor)
 		}
 	}
-	p, err := c.start(APIServer+"-"+minor, nil, bin, args...)
+	p, err := c.start(APIServer+"-"+minor, first.env, bin, args...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -30,7 +30,7 @@ func Share(ctx context.Context, n int, flags func(dir string) ([]string, error))
 		_ = os.RemoveAll(dir)
 	}
 	for i := range n {
-		o := Options{Dir: filepath.Join(dir, strconv.Itoa(i))}
+		o := Options{Dir: filepath.Join(dir, strconv.Itoa(i)), Env: RareCollections}
 		if err = os.MkdirAll(o.Dir, 0o700); err == nil {
 			o.APIServerFlags, err = flags(o.Dir)
 		}
