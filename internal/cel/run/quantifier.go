@@ -133,7 +133,11 @@ func (q *quantifier) loop(e *Evaluation, s *element, over ref.Val) ref.Val {
 			if s.accu == ref.Val(q.decisive) {
 				break
 			}
-			s.value = values.JSON.NativeToValue(v)
+			if _, isMap := v.(map[string]any); isMap {
+				s.value = v // most predicates read members only, and a Map takes memory
+			} else {
+				s.value = values.JSON.NativeToValue(v)
+			}
 			if !q.iterate(e, s) {
 				return types.NewErr(textInterrupted)
 			}
@@ -184,7 +188,7 @@ type element struct {
 	around interpreter.Activation
 	frame  *interpreter.ExecutionFrame // of this scope, for the parts of the predicate
 	of     *quantifier
-	value  ref.Val
+	value  any // a CEL value, or a map of decoded JSON
 	accu   ref.Val
 	next   *element // the next unused scope in the list Evaluation.scopes
 }
