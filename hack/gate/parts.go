@@ -63,9 +63,9 @@ var busy = []part{
 // long are tests that evaluate one case after the other, some with limits on time and memory. The race detector makes minutes of them and has
 // nothing to find, so they run without it.
 var long = []testName{
-	{"./internal/certs", "TestRotationNeverBreaksAConnection"},
 	{"./internal/cel/compiler", "TestBombs"},
 	{"./internal/cel/compiler", "TestRecordedValues"},
+	{"./internal/certs", "TestRotationNeverBreaksAConnection"},
 	{"./internal/cli/convert", "TestCompareEffects"},
 	{"./internal/compile", "TestRecordedResults"},
 	{"./internal/compile", "TestT15BombsAreRecognized"},

@@ -219,6 +219,17 @@ func TestEnsureRule(t *testing.T) {
 	if got := listed(); !slices.Equal(got, []string{"first", "second"}) || writes != 2 {
 		t.Fatalf("%q after %d updates", got, writes)
 	}
+	// A rule that did not synchronize when the leader recorded it, and does now.
+	if known, err := a.LoadRules(t.Context()); err != nil {
+		t.Fatal(err)
+	} else if err := a.StoreRules(t.Context(), append(known, definitionOf(p, r))); err != nil {
+		t.Fatal(err)
+	}
+	p, r = rule("once", "1", true)
+	ensure(b, p, r)
+	if known, err := a.LoadRules(t.Context()); err != nil || len(known) != 3 || !known[2].Synchronize {
+		t.Fatalf("%v: %+v", err, known)
+	}
 	// The leader has handled the deletion. The rule of a new policy of the same name is listed again.
 	if _, err := a.LoadRules(t.Context()); err != nil {
 		t.Fatal(err)

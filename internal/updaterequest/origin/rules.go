@@ -147,7 +147,8 @@ func (l *Record) EnsureRule(ctx context.Context, p *policy.Program, r *policy.Ru
 	return nil
 }
 
-// addRule adds a rule to the stored rules unless they list it. It leaves a damaged record to the leader, which writes it again.
+// addRule adds a rule to the stored rules unless they list it. A listed rule that did not synchronize before keeps what it made, for the leader,
+// which releases those objects. A damaged record stays as it is: the leader writes it again.
 func (l *Record) addRule(ctx context.Context, d Definition) error {
 	cm, err := l.read(ctx, RulesName)
 	if err != nil {
@@ -160,10 +161,16 @@ func (l *Record) addRule(ctx context.Context, d Definition) error {
 	case json.Unmarshal([]byte(cm.Data[rulesKey]), &stored) != nil:
 		return nil
 	}
-	if slices.ContainsFunc(stored, func(have Definition) bool { return have.Rule() == d.Rule() && have.Again == 0 }) {
+	switch i := slices.IndexFunc(stored, func(have Definition) bool { return have.Rule() == d.Rule() && have.Again == 0 }); {
+	case i < 0:
+		stored = append(stored, d)
+	case stored[i].Synchronize:
 		return nil
+	default:
+		d.Makes = stored[i].Makes
+		stored[i] = d
 	}
-	text, err := json.Marshal(append(stored, d))
+	text, err := json.Marshal(stored)
 	if err != nil || len(text) > maxStored {
 		return err
 	}
