@@ -55,9 +55,9 @@ type looks struct {
 	left    int // the number of checks that have not ended
 }
 
-// look is one check of a source, by the first of its callers.
+// look is one check of a source. done is closed at its end.
 type look struct {
-	once    sync.Once
+	done    chan struct{}
 	version string
 	err     error
 }
@@ -94,13 +94,17 @@ func (s *sources) forget(key policy.Source) {
 
 // version returns the resourceVersion of a source, from a read that started after the call.
 func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
-	l, mine := s.join(key)
-	mine.once.Do(func() { s.look(ctx, key, l, mine) })
-	return mine.version, mine.err
+	l := s.join(ctx, key)
+	select {
+	case <-l.done:
+		return l.version, l.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
 
 // join returns the next check of a source. It starts when the running check ends.
-func (s *sources) join(key policy.Source) (*looks, *look) {
+func (s *sources) join(ctx context.Context, key policy.Source) *look {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.looks[key]
@@ -109,15 +113,16 @@ func (s *sources) join(key policy.Source) (*looks, *look) {
 		s.looks[key] = l
 	}
 	if l.next == nil {
-		l.next = &look{}
+		l.next = &look{done: make(chan struct{})}
 		l.left++
+		go s.look(context.WithoutCancel(ctx), key, l, l.next) // callers share the check, so it does not end with the context of one of them
 	}
-	return l, l.next
+	return l.next
 }
 
-// look reads the version for all callers that share the check, so it does not end with the context of one of them.
+// look reads the version for all callers that share the check.
 func (s *sources) look(ctx context.Context, key policy.Source, l *looks, mine *look) {
-	ctx = context.WithoutCancel(ctx)
+	defer close(mine.done)
 	unlock, err := l.reading.Lock(ctx) // each check has its own time
 	if err == nil {
 		defer unlock()

@@ -134,11 +134,16 @@ func TestSharedReads(t *testing.T) {
 	}
 	go look()
 	<-cluster.began // the check is in progress
-	_, second := s.join(source)
+	second := s.join(t.Context(), source)
 	for range 50 {
-		if _, again := s.join(source); again != second {
+		if s.join(t.Context(), source) != second {
 			t.Fatal("a check is not shared")
 		}
+	}
+	ended, end := context.WithCancelCause(t.Context())
+	end(errors.New("the caller ends"))
+	if _, err := s.version(ended, source); err == nil || err.Error() != "the caller ends" {
+		t.Errorf("a caller that ends waits for a shared check: %v", err)
 	}
 	go look()
 	cluster.goOn <- struct{}{}
