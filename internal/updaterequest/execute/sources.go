@@ -92,32 +92,35 @@ func (s *sources) forget(key policy.Source) {
 	delete(s.known, key)
 }
 
-// version returns the resourceVersion of a source, from a read that started after the call.
+// version returns the resourceVersion of a source, from a read that started after the call. The first of the callers that share a check runs
+// it; the others wait for it no longer than their contexts allow.
 func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
-	l := s.join(ctx, key)
+	l, mine, first := s.join(key)
+	if first {
+		s.look(context.WithoutCancel(ctx), key, l, mine) // it does not end with the context of one caller
+	}
 	select {
-	case <-l.done:
-		return l.version, l.err
+	case <-mine.done:
+		return mine.version, mine.err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
 }
 
-// join returns the next check of a source. It starts when the running check ends.
-func (s *sources) join(ctx context.Context, key policy.Source) *look {
+// join returns the next check of a source, and whether the caller is the first one, who must run it. It starts when the running check ends.
+func (s *sources) join(key policy.Source) (l *looks, next *look, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.looks[key]
+	l = s.looks[key]
 	if l == nil {
 		l = &looks{}
 		s.looks[key] = l
 	}
-	if l.next == nil {
+	if first = l.next == nil; first {
 		l.next = &look{done: make(chan struct{})}
 		l.left++
-		go s.look(context.WithoutCancel(ctx), key, l, l.next) // callers share the check, so it does not end with the context of one of them
 	}
-	return l.next
+	return l, l.next, first
 }
 
 // look reads the version for all callers that share the check.

@@ -134,9 +134,12 @@ func TestSharedReads(t *testing.T) {
 	}
 	go look()
 	<-cluster.began // the check is in progress
-	second := s.join(t.Context(), source)
+	l, second, first := s.join(source)
+	if !first {
+		t.Fatal("a check that is in progress is shared")
+	}
 	for range 50 {
-		if s.join(t.Context(), source) != second {
+		if _, again, first := s.join(source); again != second || first {
 			t.Fatal("a check is not shared")
 		}
 	}
@@ -145,7 +148,7 @@ func TestSharedReads(t *testing.T) {
 	if _, err := s.version(ended, source); err == nil || err.Error() != "the caller ends" {
 		t.Errorf("a caller that ends waits for a shared check: %v", err)
 	}
-	go look()
+	go s.look(t.Context(), source, l, second)
 	cluster.goOn <- struct{}{}
 	if v := <-versions; v != "1" {
 		t.Errorf("the first version is %q", v)
@@ -153,7 +156,8 @@ func TestSharedReads(t *testing.T) {
 	<-cluster.began
 	cluster.set("2")
 	cluster.goOn <- struct{}{}
-	if v := <-versions; v != "2" {
-		t.Errorf("the later version is %q", v)
+	<-second.done
+	if second.version != "2" || second.err != nil {
+		t.Errorf("the later version is %q, %v", second.version, second.err)
 	}
 }
