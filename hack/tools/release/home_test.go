@@ -10,14 +10,26 @@ import (
 
 // Neither the action nor install.sh downloads from a project without a home.
 func TestNothingComesFromNoHome(t *testing.T) {
+	const nowhere = "example.invalid/example" // not the project's own address, which `make home` changes
 	script := filepath.Join(t.TempDir(), "install.sh")
-	r := release{version: "1.2.3", url: "https://ephor.invalid/ephor/releases/download/v1.2.3", home: map[string]string{"EPHOR_HOME": "ephor.invalid/ephor"}, output: filepath.Dir(script)}
+	r := release{version: "1.2.3", url: "https://" + nowhere + "/releases/download/v1.2.3", home: map[string]string{"EPHOR_HOME": nowhere}, output: filepath.Dir(script)}
 	if err := r.installer(); err != nil {
 		t.Fatal(err)
 	}
-	action, err := filepath.Abs("../../../action/run.sh")
+	// The action reads the home.env of its checkout.
+	checkout := t.TempDir()
+	action := filepath.Join(checkout, "action", "run.sh")
+	text, err := os.ReadFile("../../../action/run.sh")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Dir(action), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{action: text, filepath.Join(checkout, "home.env"): []byte("EPHOR_HOME=" + nowhere + "\n")} {
+		if err := os.WriteFile(name, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	folder := t.TempDir()
 	for name, text := range map[string]string{"curl": "#!/bin/sh\necho downloads \"$@\" >&2\nexit 1\n", "wget": "#!/bin/sh\necho downloads \"$@\" >&2\nexit 1\n"} {
