@@ -98,6 +98,7 @@ func (s *sources) version(ctx context.Context, key policy.Source) (string, error
 	l, mine, first := s.join(key)
 	if first {
 		s.look(context.WithoutCancel(ctx), key, l, mine) // it does not end with the context of one caller
+		return mine.version, mine.err
 	}
 	select {
 	case <-mine.done:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -119,45 +120,46 @@ func TestOutdatedSources(t *testing.T) {
 	}
 }
 
-// A check of a source is shared by the callers that arrive before it starts, and not by later ones.
+// A check of a source is shared by the callers that arrive before it starts, and not by later ones. They wait for it in virtual time, so none
+// of them waits for a mutex, and no longer than their contexts allow.
 func TestSharedReads(t *testing.T) {
-	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
-	cluster.set("1")
-	s := newSources(cluster, time.Now)
-	versions := make(chan string)
-	look := func() {
-		version, err := s.version(t.Context(), source)
-		if err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
+		cluster.set("1")
+		s := newSources(cluster, time.Now)
+		versions := make(chan string)
+		look := func() {
+			version, err := s.version(t.Context(), source)
+			if err != nil {
+				t.Error(err)
+			}
+			versions <- version
 		}
-		versions <- version
-	}
-	go look()
-	<-cluster.began // the check is in progress
-	l, second, first := s.join(source)
-	if !first {
-		t.Fatal("a check that is in progress is shared")
-	}
-	for range 50 {
-		if _, again, first := s.join(source); again != second || first {
-			t.Fatal("a check is not shared")
+		go look()
+		<-cluster.began // the check is in progress
+		for range 3 {
+			go look()
 		}
-	}
-	ended, end := context.WithCancelCause(t.Context())
-	end(errors.New("the caller ends"))
-	if _, err := s.version(ended, source); err == nil || err.Error() != "the caller ends" {
-		t.Errorf("a caller that ends waits for a shared check: %v", err)
-	}
-	go s.look(t.Context(), source, l, second)
-	cluster.goOn <- struct{}{}
-	if v := <-versions; v != "1" {
-		t.Errorf("the first version is %q", v)
-	}
-	<-cluster.began
-	cluster.set("2")
-	cluster.goOn <- struct{}{}
-	<-second.done
-	if second.version != "2" || second.err != nil {
-		t.Errorf("the later version is %q, %v", second.version, second.err)
-	}
+		synctest.Wait() // they wait for the next check
+		ended, end := context.WithCancelCause(t.Context())
+		end(errors.New("the caller ends"))
+		if _, err := s.version(ended, source); err == nil || err.Error() != "the caller ends" {
+			t.Errorf("a caller that ends waits for a shared check: %v", err)
+		}
+		cluster.goOn <- struct{}{}
+		if v := <-versions; v != "1" {
+			t.Errorf("the first version is %q", v)
+		}
+		<-cluster.began
+		cluster.set("2")
+		cluster.goOn <- struct{}{}
+		for range 3 { // a check for each of them would wait for cluster.began
+			if v := <-versions; v != "2" {
+				t.Errorf("the later version is %q", v)
+			}
+		}
+		if len(s.looks) != 0 {
+			t.Errorf("%d checks are left", len(s.looks))
+		}
+	})
 }
