@@ -144,7 +144,8 @@ func (c *Client) isHeld() bool {
 }
 
 // lockedElsewhere reports whether this goroutine holds a lock of a library while it asks for discovery: the RESTMapper of controller-runtime is
-// such a library. Goroutines that wait for the lock would stop the virtual time, so such a request fails at once instead of waiting.
+// such a library. Goroutines that wait for the lock would stop the virtual time, so such a request fails at once instead of waiting, and is not
+// told to wait.
 func lockedElsewhere() bool {
 	text := make([]byte, 16<<10)
 	text = text[:runtime.Stack(text, false)]
@@ -187,6 +188,9 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	if response != nil {
 		code = response.StatusCode
 		response.Request = r
+		if q.Resource == "" && response.Header.Get("Retry-After") != "" && lockedElsewhere() {
+			response.Header.Del("Retry-After") // client-go would wait for so long
+		}
 	}
 	n := s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name, Handled: q.handled})
 	if n == flood && s.Flooded != nil {

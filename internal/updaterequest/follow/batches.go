@@ -31,10 +31,11 @@ type batches struct {
 	rule     *policy.Rule
 	why      string                   // a part of the names
 	triggers []kyvernov2.ResourceSpec // those without an UpdateRequest
-	seen     map[string]bool
+	seen     map[string]string        // the version of each trigger; empty if it was found by its object
 	written  int
 	began    time.Time
 	complete bool // all triggers were found
+	done     bool // all triggers of all rules of the policy have UpdateRequests
 	delayed  bool // the threshold was reached
 }
 
@@ -50,12 +51,15 @@ type round struct {
 }
 
 // begin returns the batches of a round. A round that failed or waits goes on with the triggers that have no UpdateRequest yet, because the
-// work of the others may be done, and must not be done twice.
-func (f *Follower) begin(p *policy.Program, r *policy.Rule, why string) *batches {
+// work of the others may be done, and must not be done twice. again: a round that is done looks for further triggers.
+func (f *Follower) begin(p *policy.Program, r *policy.Rule, why string, again bool) *batches {
 	this, now := round{catalog.IDOf(p), p.UID, p.Generation, r.Name, why}, f.Now()
 	b := f.unfinished[this]
-	if b == nil || now.Sub(b.began) >= f.Every && len(b.triggers) == 0 {
+	switch {
+	case b == nil, b.done && !again, now.Sub(b.began) >= f.Every && len(b.triggers) == 0:
 		b = &batches{f: f, why: why, began: now}
+	case b.done:
+		b.done, b.complete = false, false
 	}
 	if f.unfinished == nil {
 		f.unfinished = map[round]*batches{}
@@ -65,16 +69,21 @@ func (f *Follower) begin(p *policy.Program, r *policy.Rule, why string) *batches
 	return b
 }
 
-// add adds a trigger. It writes the triggers when there are enough for an UpdateRequest.
-func (b *batches) add(ctx context.Context, t kyvernov2.ResourceSpec) error {
-	if b.seen == nil {
-		b.seen = map[string]bool{}
-	}
-	key := updaterequest.TriggerID(t)
-	if b.seen[key] {
+// has reports whether the round has a trigger in a version. An empty version stands for all.
+func (b *batches) has(t kyvernov2.ResourceSpec, version string) bool {
+	seen, ok := b.seen[updaterequest.TriggerID(t)]
+	return ok && (version == "" || seen == version)
+}
+
+// add adds a trigger in a version. It writes the triggers when there are enough for an UpdateRequest.
+func (b *batches) add(ctx context.Context, t kyvernov2.ResourceSpec, version string) error {
+	if b.has(t, version) {
 		return nil
 	}
-	b.seen[key] = true
+	if b.seen == nil {
+		b.seen = map[string]string{}
+	}
+	b.seen[updaterequest.TriggerID(t)] = version
 	b.triggers = append(b.triggers, t)
 	if len(b.triggers) < updaterequest.Batch || b.delayed {
 		return nil

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,7 +62,7 @@ func TestBatchesOfTwoRounds(t *testing.T) {
 			t.Helper()
 			b := &batches{f: f, program: s.policies["p"], rule: s.policies["p"].Rules[0], why: existing}
 			for _, name := range names {
-				if err := b.add(t.Context(), kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name}); err != nil {
+				if err := b.add(t.Context(), kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name}, ""); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -283,6 +285,78 @@ func TestKindsThatAreServedLater(t *testing.T) {
 		served, down = false, errors.New("discovery does not answer")
 		if next, err := f.Once(t.Context()); err != nil || next > retryKinds {
 			t.Errorf("the kinds are looked up again after %s, %v", next, err)
+		}
+	})
+}
+
+// A trigger that is created or changed after the existing triggers were listed, and before the webhooks are about its kind, has its work; the
+// others are not worked on again.
+func TestTriggersOlderThanTheWebhooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, interceptor.Funcs{})
+		f := s.follower()
+		f.Made.Find = func(policy.Target) ([]schema.GroupVersionKind, error) {
+			return []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}, nil
+		}
+		f.Rules, f.Every = inNamespace{}, time.Hour
+		trigger := func(name, value string) {
+			t.Helper()
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name)}, Data: map[string]string{"v": value}}
+			err := s.client.Create(t.Context(), o)
+			if apierrors.IsAlreadyExists(err) {
+				o.ResourceVersion = ""
+				err = s.client.Update(t.Context(), o)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		rule := func(name string, w policy.WorkPlan) *policy.Rule {
+			return &policy.Rule{Name: name, Stage: policy.StageGenerate, WorkPlan: w, Matching: policy.Matching{Targets: []policy.Target{{Version: "v1", Kind: "ConfigMap"}}}}
+		}
+		set := func(generation int64) {
+			s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Generation: generation, Rules: []*policy.Rule{
+				rule("g", policy.WorkPlan{Generation: &policy.Generation{Existing: true}}), rule("m", policy.WorkPlan{OnPolicyChange: true}),
+			}})
+		}
+		set(1)
+		for _, c := range []struct {
+			after   time.Duration
+			change  func()
+			want    string
+			nextMax time.Duration
+		}{
+			{0, func() { trigger("old", "1"); trigger("other", "1") }, "g/old g/other m/old m/other", 15 * time.Second},
+			{5 * time.Second, func() { trigger("gap", "1"); trigger("old", "2") }, "", 10 * time.Second},
+			{10 * time.Second, func() {}, "g/gap g/old", 165 * time.Second},
+			{165 * time.Second, func() { trigger("late", "1") }, "g/late", 57 * time.Minute},
+			{10 * time.Minute, func() { trigger("asked", "1") }, "", 47 * time.Minute},
+			{0, func() { set(2) }, "g/asked g/gap g/late g/old g/other m/asked m/gap m/late m/old m/other", 15 * time.Second},
+			{47 * time.Minute, func() { trigger("gap", "2") }, "g/gap", 13 * time.Minute},
+		} {
+			time.Sleep(c.after)
+			c.change()
+			next, err := f.Once(t.Context())
+			if err != nil || next <= 0 || next > c.nextMax {
+				t.Errorf("%q: the next round is in %s, %v", c.want, next, err)
+			}
+			list := &kyvernov2.UpdateRequestList{}
+			if err := s.client.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			var work []string
+			for _, u := range list.Items {
+				for _, r := range updaterequest.Rules(&u.Spec) {
+					work = append(work, r.Rule+"/"+r.Trigger.Name)
+				}
+			}
+			slices.Sort(work)
+			if got := strings.Join(work, " "); got != c.want {
+				t.Errorf("work for %q, want %q", got, c.want)
+			}
+			if err := s.client.DeleteAllOf(t.Context(), &kyvernov2.UpdateRequest{}, client.InNamespace("ephor")); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

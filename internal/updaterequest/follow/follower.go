@@ -51,7 +51,7 @@ type Follower struct {
 	settled *catalog.Snapshot
 	// handled holds the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
-	// unfinished holds the batches of rounds that failed or wait, and go on.
+	// unfinished holds the batches of rounds that failed, wait, or look for further triggers, and go on.
 	unfinished map[round]*batches
 	// again holds the rules whose objects were recently deleted, oldest first.
 	again []origin.Definition
@@ -83,6 +83,20 @@ type handled struct {
 	generation int64
 	at         time.Time
 	kinds      map[schema.GroupKind]bool // of existing triggers, as far as they are served
+	looks      int                       // how often existing triggers were looked for again
+}
+
+// lookAgain are the times after a round for existing triggers at which it looks for those that were created or changed meanwhile: the API
+// server asks about them only once the webhook configurations hold the rule, which takes longer while the API server is in trouble. The other
+// triggers are not evaluated again, and get no work.
+var lookAgain = []time.Duration{15 * time.Second, 3 * time.Minute}
+
+// next returns when the policy has work again.
+func (h *handled) next(every time.Duration) time.Time {
+	if h.looks < len(lookAgain) {
+		every = min(every, lookAgain[h.looks])
+	}
+	return h.at.Add(every)
 }
 
 // Once handles the changes since the last call, and returns when to call it again without events.
@@ -109,13 +123,24 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 		if unknown {
 			next = min(next, retryKinds)
 		}
-		if known && last.uid == p.UID && last.generation == p.Generation && now.Sub(last.at) < f.Every && !last.lacks(kinds) {
-			last.kinds = kinds
-			f.handled[id] = last
-			next = min(next, f.Every-now.Sub(last.at))
-			continue
+		this := handled{uid: p.UID, generation: p.Generation, at: now, kinds: kinds}
+		if len(kinds) == 0 {
+			this.looks = len(lookAgain)
 		}
-		switch failed := f.policy(ctx, p); {
+		again := false
+		if known && last.uid == p.UID && last.generation == p.Generation && now.Sub(last.at) < f.Every && !last.lacks(kinds) {
+			if due := last.next(f.Every); now.Before(due) {
+				last.kinds = kinds
+				f.handled[id] = last
+				next = min(next, due.Sub(now))
+				continue
+			}
+			again, this.at, this.looks = true, last.at, last.looks
+			for this.looks < len(lookAgain) && now.Sub(this.at) >= lookAgain[this.looks] {
+				this.looks++
+			}
+		}
+		switch failed := f.policy(ctx, p, again); {
 		case errors.Is(failed, errSuperseded):
 			return 0, err // the change has already triggered the next call
 		case failed == errWaits:
@@ -125,7 +150,11 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 			err = errors.Join(err, fmt.Errorf("policy %s: %w", p.Key(), failed))
 			continue
 		}
-		f.handled[id] = handled{p.UID, p.Generation, now, kinds}
+		f.handled[id] = this
+		next = min(next, this.next(f.Every).Sub(now))
+		if this.looks >= len(lookAgain) {
+			maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == id && x.why == existing })
+		}
 	}
 	if waits {
 		next = recountPause
@@ -173,15 +202,16 @@ func followed(r *policy.Rule) bool {
 	return r.OnPolicyChange || r.Generation != nil && (r.Generation.Existing || r.Generation.Synchronize)
 }
 
-// policy writes the UpdateRequests for the rules of a policy that is new, changed, or due.
-func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
+// policy writes the UpdateRequests for the rules of a policy that is new, changed, or due. again: only for the existing triggers of generate
+// rules that the round has not seen, or that have changed since.
+func (f *Follower) policy(ctx context.Context, p *policy.Program, again bool) error {
 	var errs []error // joined, so that errors.Is finds errSuperseded
 	waits := false
 	for _, r := range p.Rules {
-		if !followed(r) {
+		if !followed(r) || again && (r.Generation == nil || !r.Generation.Existing) {
 			continue
 		}
-		b := f.begin(p, r, existing)
+		b := f.begin(p, r, existing, again)
 		err := f.triggers(ctx, p, r, b)
 		if err == nil {
 			err = b.flush(ctx, 1)
@@ -199,7 +229,11 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	case waits:
 		return errWaits
 	}
-	maps.DeleteFunc(f.unfinished, func(x round, _ *batches) bool { return x.id == catalog.IDOf(p) && x.why == existing })
+	for x, b := range f.unfinished {
+		if x.id == catalog.IDOf(p) && x.why == existing {
+			b.done = true
+		}
+	}
 	return nil
 }
 
@@ -213,7 +247,7 @@ func (f *Follower) triggers(ctx context.Context, p *policy.Program, r *policy.Ru
 		case r.AsksRequester():
 			f.leaveToRequests(p, r)
 		case r.WithoutTrigger:
-			err = b.add(ctx, kyvernov2.ResourceSpec{})
+			err = b.add(ctx, kyvernov2.ResourceSpec{}, "")
 		default:
 			err = f.existing(ctx, p, r, b)
 		}
@@ -223,7 +257,7 @@ func (f *Follower) triggers(ctx context.Context, p *policy.Program, r *policy.Ru
 		made, err = f.marked(ctx, p, r)
 		for _, t := range origin.Triggers(made) {
 			if err == nil && !origin.CopiesAll(r) {
-				err = b.add(ctx, t)
+				err = b.add(ctx, t, "")
 			}
 		}
 	}
@@ -330,9 +364,13 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			seen[gvk.GroupKind()] = true
 			var failed error
 			err := updaterequest.Each(ctx, f.Client, updaterequest.ListOf(gvk), &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
+				spec, version := updaterequest.SpecOf(u), u.GetResourceVersion()
+				if u.GetDeletionTimestamp() != nil || b.has(spec, version) {
+					return ctx.Err() == nil
+				}
 				var mine bool
-				if mine, failed = own(u); failed == nil && !mine && u.GetDeletionTimestamp() == nil && f.Rules.Applies(ctx, p, r, u) {
-					failed = b.add(ctx, updaterequest.SpecOf(u))
+				if mine, failed = own(u); failed == nil && !mine && f.Rules.Applies(ctx, p, r, u) {
+					failed = b.add(ctx, spec, version)
 				}
 				return failed == nil && ctx.Err() == nil
 			})

@@ -135,9 +135,9 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	})
 	if rule.Generation != nil && rule.Generation.Synchronize && !origin.CopiesAll(rule) {
 		// The triggers are collected first, since the labels that will be removed hold them.
-		b := f.begin(now, rule, "released")
+		b := f.begin(now, rule, "released", false)
 		for _, t := range origin.Triggers(objects) {
-			if err := b.add(ctx, t); err != nil {
+			if err := b.add(ctx, t, ""); err != nil {
 				return err
 			}
 		}

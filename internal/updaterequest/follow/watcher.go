@@ -364,7 +364,7 @@ func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, 
 					break
 				}
 				some = changes[:n+1]
-				if err := b.add(ctx, updaterequest.SpecIn(changes[n].trigger)); err != nil {
+				if err := b.add(ctx, updaterequest.SpecIn(changes[n].trigger), ""); err != nil {
 					return changes, err
 				}
 			}
