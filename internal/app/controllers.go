@@ -130,17 +130,8 @@ func missingKinds(k *intake.Kinds, defined *controller.Signal) controller.Row {
 	return controller.Row{Name: "optional-kinds", Sources: on(defined), Reconcile: one(k.Again)}
 }
 
-// servedKinds returns the row that fetches the served kinds after a change, until the API server lists all of them. What uses them asks for them once
-// for each change, and gets the old ones while the API server does not answer. The change of the list fires defined again.
+// servedKinds returns the row that fetches the served kinds after a change, until the API server lists all of them, and when the list is old. What
+// uses them asks for them once for each change, and gets the old ones while the API server does not answer. The change of the list fires defined again.
 func servedKinds(d *discovery.Discovery, defined *controller.Signal) controller.Row {
-	return controller.Row{Name: "served-kinds", Sources: on(defined), Collect: time.Second, Reconcile: one(func(ctx context.Context) (time.Duration, error) {
-		complete, err := d.Refresh(ctx)
-		if complete || err != nil {
-			return 0, err
-		}
-		return incompleteKinds, nil
-	})}
+	return controller.Row{Name: "served-kinds", Sources: on(defined), Collect: time.Second, Reconcile: one(d.Refresh)}
 }
-
-// incompleteKinds is the pause before the served kinds are fetched again that lack some groups.
-const incompleteKinds = 30 * time.Second

@@ -90,17 +90,26 @@ func (d *Discovery) Invalidate() {
 // OnChange sets the function that is called after a fetched list differs from the one before. It must not block.
 func (d *Discovery) OnChange(f func()) { d.news.Store(&f) }
 
-// Refresh fetches the list again if it may lack resources: it was not fetched since Invalidate, or without some groups. It returns whether
-// nothing is missing now. Without a list there is nothing to refresh, since the next call fetches it.
-func (d *Discovery) Refresh(ctx context.Context) (complete bool, err error) {
+// incompletePause is the pause before a list that lacks some groups is fetched again.
+const incompletePause = 30 * time.Second
+
+// Refresh fetches the list again if it may lack resources: it was not fetched since Invalidate, or without some groups, or is old. Nothing
+// announces the kinds of an aggregated API server. It returns when to call it again. Without a list there is nothing to refresh, since the next
+// call fetches it.
+func (d *Discovery) Refresh(ctx context.Context) (again time.Duration, err error) {
 	l := d.current.Load()
-	if l == nil || l.complete() {
-		return true, nil
+	if l == nil {
+		return maxAge, nil
 	}
-	if l, err = d.fetch(l).wait(ctx); err != nil {
-		return false, err
+	if !l.complete() || d.now().Sub(l.fetched) >= maxAge {
+		if l, err = d.fetch(l).wait(ctx); err != nil {
+			return 0, err
+		}
 	}
-	return l.complete(), nil
+	if !l.complete() {
+		return incompletePause, nil
+	}
+	return max(l.fetched.Add(maxAge).Sub(d.now()), time.Second), nil
 }
 
 func (l *listing) complete() bool { return l.partial == nil && !l.fetched.IsZero() }

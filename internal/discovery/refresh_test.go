@@ -43,8 +43,9 @@ func TestRefresh(t *testing.T) {
 	}
 	is := func(complete, fails bool, changes int) {
 		t.Helper()
-		if got, err := d.Refresh(t.Context()); got != complete || (err != nil) != fails || news != changes {
-			t.Errorf("complete is %v, %v, after %d changes; want %v, %d", got, err, news, complete, changes)
+		again, err := d.Refresh(t.Context())
+		if got := again > incompletePause; got != complete || (err != nil) != fails || news != changes {
+			t.Errorf("again in %s, %v, after %d changes; want complete %v, %d", again, err, news, complete, changes)
 		}
 		now = now.Add(time.Minute)
 	}
@@ -69,4 +70,8 @@ func TestRefresh(t *testing.T) {
 	fake.served += "metrics.k8s.io/v1 pods PodMetrics\n"
 	fake.partial = false
 	is(true, false, 2)
+	fake.served += "late.io/v1 things Thing\n" // of another API server: nothing announces it
+	is(true, false, 2)
+	now = now.Add(maxAge)
+	is(true, false, 3)
 }

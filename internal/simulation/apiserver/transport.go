@@ -143,9 +143,12 @@ func (c *Client) isHeld() bool {
 	return c.held != nil
 }
 
+// errLocked is the answer to a request that would wait while its goroutine holds a lock of a library.
+var errLocked = errors.New("net/http: timeout awaiting response headers (simulated)")
+
 // lockedElsewhere reports whether this goroutine holds a lock of a library while it asks for discovery: the RESTMapper of controller-runtime is
 // such a library. Goroutines that wait for the lock would stop the virtual time, so such a request fails at once instead of waiting, and is not
-// told to wait.
+// told to wait before it tries again.
 func lockedElsewhere() bool {
 	text := make([]byte, 16<<10)
 	text = text[:runtime.Stack(text, false)]
@@ -188,8 +191,13 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	if response != nil {
 		code = response.StatusCode
 		response.Request = r
-		if q.Resource == "" && response.Header.Get("Retry-After") != "" && lockedElsewhere() {
-			response.Header.Del("Retry-After") // client-go would wait for so long
+	}
+	if q.Resource == "" && (err != nil || response.Header.Get("Retry-After") != "") && lockedElsewhere() {
+		// client-go would wait before it tries again.
+		if err != nil {
+			err = errLocked
+		} else {
+			response.Header.Del("Retry-After")
 		}
 	}
 	n := s.trace.add(Call{At: began, Took: time.Since(began), Request: q, Query: r.URL.RawQuery, Code: code, Err: err, Fault: fault.Name, Handled: q.handled})
@@ -206,7 +214,7 @@ func (c *Client) pass(q *Request) (*http.Response, Fault, error) {
 		fault = s.Fault(q)
 	}
 	if q.Resource == "" && (fault.Hang || fault.Delay > 0 || fault.AnswerDelay > 0 || c.isHeld()) && lockedElsewhere() {
-		return nil, fault, errors.New("net/http: timeout awaiting response headers (simulated)")
+		return nil, fault, errLocked
 	}
 	if err := c.passes(q.ctx); err != nil {
 		return nil, fault, err
