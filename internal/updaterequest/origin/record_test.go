@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -171,6 +174,48 @@ func TestRecordIsStoredAtTheEnd(t *testing.T) {
 	if n := open(t, c).Len(); n != 1 {
 		t.Errorf("%d entries are stored", n)
 	}
+}
+
+// While a rule cannot be listed, its triggers share the attempts instead of writing each for itself.
+func TestEnsureRuleFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		writes, refuses := 0, true
+		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, more ...client.CreateOption) error {
+				if writes++; refuses {
+					return apierrors.NewConflict(corev1.Resource("configmaps"), o.GetName(), errors.New("another replica was faster"))
+				}
+				return c.Create(ctx, o, more...)
+			},
+		}).Build()
+		l := open(t, c)
+		r := &policy.Rule{Name: "r", WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Synchronize: true}}}
+		p := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "1", Rules: []*policy.Rule{r}}
+		work := func(wants bool, most int) {
+			t.Helper()
+			writes = 0
+			var busy sync.WaitGroup
+			for range 50 {
+				busy.Go(func() {
+					if err := l.EnsureRule(t.Context(), p, r); (err == nil) != wants {
+						t.Errorf("%v", err)
+					}
+				})
+			}
+			busy.Wait()
+			if writes > most {
+				t.Errorf("50 triggers wrote %d times, want at most %d", writes, most)
+			}
+		}
+		work(false, addAttempts)
+		work(false, 0)
+		time.Sleep(addAgain)
+		work(false, addAttempts)
+		refuses = false
+		time.Sleep(addAgain)
+		work(true, 1)
+		work(true, 0)
+	})
 }
 
 // Each replica lists the rules whose objects it generates, once: a leader that starts after the policy was deleted finds them.

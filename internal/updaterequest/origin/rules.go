@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/lock"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/updaterequest"
 )
@@ -110,6 +112,13 @@ func (d *Definition) CopiesOnly() bool {
 type rules struct {
 	// listed are the synchronizing rules that this process has seen in the record, with the UID of the policy. The record's lock guards it.
 	listed map[Rule]string
+	// adding is held while a rule is added, and failed is the last failure.
+	adding lock.Lock
+	failed struct {
+		rule Rule
+		err  error
+		at   time.Time
+	}
 	// known are the rules that this process last wrote. unstored: it could not write them.
 	known    []Definition
 	unstored bool
@@ -123,20 +132,32 @@ func (l *Record) EnsureRule(ctx context.Context, p *policy.Program, r *policy.Ru
 		return nil
 	}
 	rule := RuleOf(p, r)
-	l.mu.Lock()
-	uid, listed := l.rules.listed[rule]
-	l.mu.Unlock()
-	if listed && uid == p.UID {
+	if l.isListed(rule, p.UID) {
 		return nil
 	}
-	var err error
-	for range updaterequest.Attempts {
+	unlock, err := l.rules.adding.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	last := &l.rules.failed
+	switch {
+	case l.isListed(rule, p.UID):
+		return nil
+	case last.rule == rule && last.err != nil && time.Since(last.at) < addAgain:
+		return last.err
+	}
+	for range addAttempts {
 		if err = l.addRule(ctx, definitionOf(p, r)); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			break
 		}
 	}
 	if err != nil && !apierrors.IsForbidden(err) { // the leader reports what is forbidden
-		return fmt.Errorf("record the rule %s of policy %s: %w", r.Name, p.Key(), err)
+		err = fmt.Errorf("record the rule %s of policy %s: %w", r.Name, p.Key(), err)
+		if ctx.Err() == nil {
+			last.rule, last.err, last.at = rule, err, time.Now()
+		}
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,6 +166,19 @@ func (l *Record) EnsureRule(ctx context.Context, p *policy.Program, r *policy.Ru
 	}
 	l.rules.listed[rule] = p.UID
 	return nil
+}
+
+// A rule that cannot be added is tried again after addAgain: all its triggers wait for it, and each of them would write.
+const (
+	addAttempts = 3
+	addAgain    = 5 * time.Second
+)
+
+func (l *Record) isListed(r Rule, uid string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have, listed := l.rules.listed[r]
+	return listed && have == uid
 }
 
 // addRule adds a rule to the stored rules unless they list it. A listed rule that did not synchronize before keeps what it made, for the leader,
