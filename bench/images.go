@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -319,7 +320,7 @@ type verifying struct {
 func (v *verifying) stop() { v.ends() }
 
 func (b *bench) newVerifying(delay time.Duration) (*verifying, error) {
-	lifecycle.TuneHeap(0) // as every controller does
+	debug.SetGCPercent(lifecycle.GCPercent) // as a controller that has started
 	f := fixture.Load()
 	addr, _, ends, err := startSelf(serveRegistryCommand, delay.String())
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -182,7 +183,7 @@ const serveCommand = "serve-static"
 
 // serveStatic is our admission server with static policies; it prints its address. The garbage collector is tuned as in every controller.
 func serveStatic(file string) error {
-	lifecycle.TuneHeap(0)
+	debug.SetGCPercent(lifecycle.GCPercent)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err

@@ -23,28 +23,28 @@ import (
 var processes = []struct {
 	name, short, long string
 	run               func(context.Context, *flags, env, *base) error
-	garbage           *lifecycle.Garbage // bounds of the heap
+	garbage           lifecycle.Garbage // bounds of the heap
 }{
 	{nameAdmission, "Answer the API server's admission reviews",
 		"Answers admission reviews according to the policies in the cluster, and maintains certificates, webhook\n" +
 			"configurations and the status of policies. Flags and environment variables have Kyverno's names; Kyverno flags that\n" +
-			"have no effect here are accepted and logged.", runAdmission, &lifecycle.AdmissionGarbage},
+			"have no effect here are accepted and logged.", runAdmission, lifecycle.AdmissionGarbage},
 	{nameBackground, "Generate objects and change existing ones as policies require",
 		"Processes the UpdateRequests that the admission controller writes, and applies generate and mutate rules to existing\n" +
 			"objects. Flags and environment variables have Kyverno's names; Kyverno flags that have no effect here are accepted\n" +
-			"and logged.", runBackground, nil},
+			"and logged.", runBackground, lifecycle.OtherGarbage},
 	{nameCleanup, "Delete objects on schedule, as cleanup policies and TTL labels say",
 		"Deletes the objects that cleanup policies and the label cleanup.kyverno.io/ttl select, answers admission reviews of\n" +
 			"both and, with --deadManSeconds, makes webhooks fail open while no replica answers reviews. Flags and environment\n" +
-			"variables have Kyverno's names; Kyverno flags that have no effect here are accepted and logged.", runCleanup, nil},
+			"variables have Kyverno's names; Kyverno flags that have no effect here are accepted and logged.", runCleanup, lifecycle.OtherGarbage},
 	{nameReports, "Evaluate policies on existing objects and write policy reports",
 		"Evaluates the policies with background: true on the resources in the cluster, and writes a PolicyReport for each\n" +
 			"resource. Flags and environment variables have Kyverno's names; Kyverno flags that have no effect here are accepted\n" +
-			"and logged.", runReports, &lifecycle.ReportsGarbage},
+			"and logged.", runReports, lifecycle.ReportsGarbage},
 	{nameAll, "Run all controllers in one process, for small clusters and for evaluation",
 		"Runs the admission, background, reports and cleanup controllers in one process, with two HTTPS servers and one\n" +
 			"port for metrics. The flags of the admission controller apply to all of them; the flags that only the other\n" +
-			"controllers have exist, too.", nil, nil},
+			"controllers have exist, too.", nil, lifecycle.OtherGarbage},
 }
 
 // controllerName is the command above all controllers.
@@ -103,7 +103,7 @@ func (f *flags) start(ctx context.Context) (*rest.Config, error) {
 	f.memory.tune()
 	go lifecycle.ReturnMemory(ctx)
 	for _, p := range processes {
-		if p.name == f.process && p.garbage != nil {
+		if p.name == f.process {
 			go p.garbage.Bound(ctx)
 		}
 	}

@@ -2,10 +2,10 @@ package lifecycle
 
 import (
 	"context"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // Garbage bounds the uncollected garbage in the heap of a process, in percent of the live heap. While the live heap is small, the garbage
@@ -20,19 +20,28 @@ type Garbage struct {
 // scan is not urgent. A review of the admission controller costs a tenth less CPU with collections at 500 % than at 300 %. Under load that
 // controller holds many requests at once, so the live heap is larger and Spare limits the garbage.
 var (
-	ReportsGarbage   = Garbage{Most: gcPercent, Spare: 20 << 20, Least: 40}
+	OtherGarbage     = Garbage{Most: GCPercent, Least: GCPercent}
+	ReportsGarbage   = Garbage{Most: GCPercent, Spare: 20 << 20, Least: 40}
 	AdmissionGarbage = Garbage{Most: 500, Spare: 52 << 20, Least: 200}
 )
 
-// Bound applies the bounds after each collection until ctx is done, unless the environment tunes the collector.
+// Bound applies the bounds after each collection until ctx is done, once the process has started (startTime), unless the environment tunes the
+// collector.
 func (g Garbage) Bound(ctx context.Context) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if tuned() {
 		return
+	}
+	started := time.NewTimer(startTime)
+	defer started.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-started.C:
 	}
 	collected := make(chan struct{}, 1)
 	afterCollections(ctx, collected)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	percent := gcPercent
+	percent := startPercent
 	for {
 		metrics.Read(live)
 		if next := g.percent(live[0].Value.Uint64(), percent); next != percent {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"runtime"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -33,6 +34,9 @@ func (f *Profiles) Register(fs *pflag.FlagSet) {
 func (f *Profiles) Serve(ctx context.Context, log *slog.Logger) error {
 	if !f.enabled {
 		return nil
+	}
+	if runtime.MemProfileRate == 0 {
+		runtime.MemProfileRate = 512 << 10 // Go's own rate; see firstgc
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.address, strconv.Itoa(f.port)))
 	if err != nil {

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -15,16 +14,16 @@ const (
 	quietBytes = 1 << 20 // allocated within quietEvery
 	quietTimes = 2       // number of consecutive quiet intervals
 	// leastSpare is the smallest amount that is worth a collection. A large heap takes longer to collect, so there the spare memory must
-	// also be at least half of the live heap.
+	// also be at least a quarter of the live heap.
 	leastSpare = 4 << 20
 	spareEvery = 30 * time.Second
 )
 
 // ReturnMemory collects garbage and returns free memory to the operating system whenever the process becomes quiet, until ctx is done:
 // after the start, after policies were compiled, after a period of load. Go itself keeps all memory up to the size to which the heap may
-// grow, four times the live heap (gcPercent). ReturnMemory does nothing if the environment tunes the collector.
+// grow, four times the live heap (GCPercent). ReturnMemory does nothing if the environment tunes the collector.
 func ReturnMemory(ctx context.Context) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if tuned() {
 		return
 	}
 	tick := time.NewTicker(quietEvery)
@@ -78,7 +77,7 @@ func (q *quiet) due(h heap) bool {
 		return false
 	}
 	q.times++
-	spare := max(leastSpare, h.live/2)
+	spare := max(leastSpare, h.live/4)
 	if q.times < quietTimes || h.held < h.live+spare || q.wait > 0 {
 		return false
 	}

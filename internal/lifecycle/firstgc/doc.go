@@ -1,4 +1,5 @@
-// Package firstgc delays the first garbage collection of a process until its heap has 16 MB instead of Go's 4 MB.
+// Package firstgc delays the first garbage collection of a process until its heap has 16 MB instead of Go's 4 MB, and switches off the samples
+// of allocations.
 //
 //	import _ "ephor.invalid/ephor/internal/lifecycle/firstgc"   // in a main package; nothing else is needed
 //	firstgc.End()                                                     // before other code tunes the collector
