@@ -128,6 +128,9 @@ func simulate(t *testing.T, p *plan, out *result) {
 		s.bad("after %s: %s", settle, text)
 	}
 	for _, b := range s.server.Rates() {
+		if b.Client == "user" {
+			continue // several actions that fail are tried again side by side
+		}
 		if b.Requests > mostOfLeases || b.Requests > mostRate && !strings.Contains(b.Source, "/leases") && !strings.Contains(b.Source, "/ephor-generated-") {
 			s.bad("%s sent %d requests within a minute: %s", b.Client, b.Requests, b.Source)
 		}
