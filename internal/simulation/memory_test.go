@@ -51,8 +51,10 @@ func TestMemoryDuringFaults(t *testing.T) {
 				s := newSim(t, ctx, &plan{replicas: c.replicas, policies: []string{c.policy}}, apiserver.Options{NoTrace: true, History: 100})
 				defer func() { end(); s.close() }()
 				s.prepare()
+				until := time.Now().Add(2 * (time.Duration(c.rounds)*c.pause + 2*time.Minute))
+				defer func() { time.Sleep(time.Until(until) + time.Minute) }() // what hangs until then ends
 				for _, a := range c.faults {
-					s.active = append(s.active, &fault{action: a, until: time.Now().Add(24 * time.Hour), random: rand.New(rand.NewPCG(1, 1))})
+					s.active = append(s.active, &fault{action: a, until: until, random: rand.New(rand.NewPCG(1, 1))})
 				}
 				s.server.Fault = s.fault
 				var heap [2]int64
