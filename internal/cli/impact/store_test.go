@@ -47,12 +47,6 @@ spec:
             team: "?*"
 `
 
-// nothing observes no feed.
-type nothing struct{}
-
-func (nothing) DecisionKept(string)  {}
-func (nothing) DecisionsDropped(int) {}
-
 // counted counts the records that a Feed has stored or dropped.
 type counted struct{ atomic.Int64 }
 
@@ -66,7 +60,8 @@ func filled(t *testing.T, path string, n int, until time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := decision.NewFeed(decision.Options{Store: s, Keep: decision.Keep{Share: 1}, Capacity: n, Users: decision.NameUsers, Requests: true, Observer: nothing{}, Log: slog.New(slog.DiscardHandler)})
+	stored := &counted{}
+	f := decision.NewFeed(decision.Options{Store: s, Keep: decision.Keep{Share: 1}, Capacity: n, Users: decision.NameUsers, Requests: true, Observer: stored, Log: slog.New(slog.DiscardHandler)})
 	gvk, gvr := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for i := range n {
 		labels := `{}`
@@ -82,9 +77,15 @@ func filled(t *testing.T, path string, n int, until time.Time) {
 			Webhook: "ValidatingWebhookConfiguration", Decision: policy.Decision{Allowed: false}, At: until.Add(time.Duration(i-n) * time.Minute),
 		})
 	}
+	// The time for the last writes of a process that ends is short on a busy machine.
 	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); f.Run(ctx) }() // Run closes the store
+	for stored.Load() < int64(n) && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
 	cancel()
-	f.Run(ctx) // Run closes the store
+	<-ended
 }
 
 // evaluate runs the command, and returns its report.
