@@ -31,7 +31,7 @@ type batches struct {
 	rule     *policy.Rule
 	why      string                   // a part of the names
 	triggers []kyvernov2.ResourceSpec // those without an UpdateRequest
-	seen     map[string]string        // the version of each trigger; empty if it was found by its object
+	seen     map[string]string        // the version of each trigger; empty where a generated object named it
 	written  int
 	began    time.Time
 	complete bool // all triggers were found

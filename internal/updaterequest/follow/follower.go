@@ -124,11 +124,12 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 			next = min(next, retryKinds)
 		}
 		this := handled{uid: p.UID, generation: p.Generation, at: now, kinds: kinds}
-		if len(kinds) == 0 {
-			this.looks = len(lookAgain)
+		same := known && last.uid == p.UID && last.generation == p.Generation && !last.lacks(kinds)
+		if same || len(kinds) == 0 {
+			this.looks = len(lookAgain) // the webhooks already ask about the rule, or there is nothing to look for
 		}
 		again := false
-		if known && last.uid == p.UID && last.generation == p.Generation && now.Sub(last.at) < f.Every && !last.lacks(kinds) {
+		if same && now.Sub(last.at) < f.Every {
 			if due := last.next(f.Every); now.Before(due) {
 				last.kinds = kinds
 				f.handled[id] = last

@@ -176,7 +176,7 @@ func TestRecordIsStoredAtTheEnd(t *testing.T) {
 	}
 }
 
-// While a rule cannot be listed, its triggers share the attempts instead of writing each for itself.
+// While rules cannot be listed, their triggers share the attempts instead of writing each for itself.
 func TestEnsureRuleFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		writes, refuses := 0, true
@@ -189,14 +189,17 @@ func TestEnsureRuleFails(t *testing.T) {
 			},
 		}).Build()
 		l := open(t, c)
-		r := &policy.Rule{Name: "r", WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Synchronize: true}}}
-		p := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "1", Rules: []*policy.Rule{r}}
+		rules := []*policy.Rule{
+			{Name: "r", WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Synchronize: true}}}, {Name: "s", WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Synchronize: true}}},
+		}
+		p := &policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "1", Rules: rules}
 		work := func(wants bool, most int) {
 			t.Helper()
 			writes = 0
 			var busy sync.WaitGroup
-			for range 50 {
+			for i := range 50 {
 				busy.Go(func() {
+					r := rules[i%len(rules)]
 					if err := l.EnsureRule(t.Context(), p, r); (err == nil) != wants {
 						t.Errorf("%v", err)
 					}

@@ -112,13 +112,10 @@ func (d *Definition) CopiesOnly() bool {
 type rules struct {
 	// listed are the synchronizing rules that this process has seen in the record, with the UID of the policy. The record's lock guards it.
 	listed map[Rule]string
-	// adding is held while a rule is added, and failed is the last failure.
-	adding lock.Lock
-	failed struct {
-		rule Rule
-		err  error
-		at   time.Time
-	}
+	// adding is held while a rule is added. failed is why the last one could not be added, and failedAt when.
+	adding   lock.Lock
+	failed   error
+	failedAt time.Time
 	// known are the rules that this process last wrote. unstored: it could not write them.
 	known    []Definition
 	unstored bool
@@ -140,24 +137,26 @@ func (l *Record) EnsureRule(ctx context.Context, p *policy.Program, r *policy.Ru
 		return err
 	}
 	defer unlock()
-	last := &l.rules.failed
-	switch {
-	case l.isListed(rule, p.UID):
+	if l.isListed(rule, p.UID) {
 		return nil
-	case last.rule == rule && last.err != nil && time.Since(last.at) < addAgain:
-		return last.err
 	}
-	for range addAttempts {
-		if err = l.addRule(ctx, definitionOf(p, r)); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
+	if l.rules.failed == nil || time.Since(l.rules.failedAt) >= addAgain {
+		for range addAttempts {
+			if err = l.addRule(ctx, definitionOf(p, r)); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+				break
+			}
 		}
+		if apierrors.IsForbidden(err) {
+			err = nil // the leader reports what is forbidden
+		}
+		if err == nil || ctx.Err() == nil {
+			l.rules.failed, l.rules.failedAt = err, time.Now()
+		}
+	} else {
+		err = l.rules.failed
 	}
-	if err != nil && !apierrors.IsForbidden(err) { // the leader reports what is forbidden
-		err = fmt.Errorf("record the rule %s of policy %s: %w", r.Name, p.Key(), err)
-		if ctx.Err() == nil {
-			last.rule, last.err, last.at = rule, err, time.Now()
-		}
-		return err
+	if err != nil {
+		return fmt.Errorf("record the rule %s of policy %s: %w", r.Name, p.Key(), err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +167,7 @@ func (l *Record) EnsureRule(ctx context.Context, p *policy.Program, r *policy.Ru
 	return nil
 }
 
-// A rule that cannot be added is tried again after addAgain: all its triggers wait for it, and each of them would write.
+// After a failure, rules are added again after addAgain: all triggers of all rules would write the same ConfigMap.
 const (
 	addAttempts = 3
 	addAgain    = 5 * time.Second
