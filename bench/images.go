@@ -320,6 +320,7 @@ type verifying struct {
 func (v *verifying) stop() { v.ends() }
 
 func (b *bench) newVerifying(delay time.Duration) (*verifying, error) {
+	lifecycle.TuneHeap(0)
 	debug.SetGCPercent(lifecycle.GCPercent) // as a controller that has started
 	f := fixture.Load()
 	addr, _, ends, err := startSelf(serveRegistryCommand, delay.String())

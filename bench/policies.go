@@ -181,8 +181,9 @@ func startSelf(args ...string) (addr string, pid int, stop func(), err error) {
 // serveCommand is the argument that makes the program a server.
 const serveCommand = "serve-static"
 
-// serveStatic is our admission server with static policies; it prints its address. The garbage collector is tuned as in every controller.
+// serveStatic is our admission server with static policies; it prints its address. The garbage collector is tuned as in a controller that has started.
 func serveStatic(file string) error {
+	lifecycle.TuneHeap(0)
 	debug.SetGCPercent(lifecycle.GCPercent)
 	text, err := os.ReadFile(file)
 	if err != nil {

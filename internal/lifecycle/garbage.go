@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"ephor.invalid/ephor/internal/lifecycle/firstgc"
 )
 
 // Garbage bounds the uncollected garbage in the heap of a process, in percent of the live heap. While the live heap is small, the garbage
@@ -28,7 +30,7 @@ var (
 // Bound applies the bounds after each collection until ctx is done, once the process has started (startTime), unless the environment tunes the
 // collector.
 func (g Garbage) Bound(ctx context.Context) {
-	if tuned() {
+	if firstgc.Tuned() {
 		return
 	}
 	started := time.NewTimer(startTime)

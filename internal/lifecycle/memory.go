@@ -26,16 +26,13 @@ const (
 // heap may use; 0 for no limit.
 func TuneHeap(ratio float64) {
 	firstgc.End()
-	if !tuned() {
+	if !firstgc.Tuned() {
 		debug.SetGCPercent(startPercent)
 	}
 	if limit := containerMemory(os.ReadFile); ratio > 0 && limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(float64(limit) * ratio))
 	}
 }
-
-// tuned reports whether the environment tunes the collector.
-func tuned() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
 // containerMemory returns the memory limit of the control group (version 2 or 1) in bytes; 0 if there is none.
 func containerMemory(read func(string) ([]byte, error)) int64 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ephor.invalid/ephor/internal/http1"
+	"ephor.invalid/ephor/internal/lifecycle/firstgc"
 )
 
 // Profiles configure Go's profiles.
@@ -36,7 +37,7 @@ func (f *Profiles) Serve(ctx context.Context, log *slog.Logger) error {
 		return nil
 	}
 	if runtime.MemProfileRate == 0 {
-		runtime.MemProfileRate = 512 << 10 // Go's own rate; see firstgc
+		runtime.MemProfileRate = firstgc.ProfileRate
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.address, strconv.Itoa(f.port)))
 	if err != nil {

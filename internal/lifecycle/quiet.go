@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"ephor.invalid/ephor/internal/lifecycle/firstgc"
 )
 
 // A process is quiet when it allocates little for a while. Only then is memory more useful to the machine than to the process: under load,
@@ -23,7 +25,7 @@ const (
 // after the start, after policies were compiled, after a period of load. Go itself keeps all memory up to the size to which the heap may
 // grow, four times the live heap (GCPercent). ReturnMemory does nothing if the environment tunes the collector.
 func ReturnMemory(ctx context.Context) {
-	if tuned() {
+	if firstgc.Tuned() {
 		return
 	}
 	tick := time.NewTicker(quietEvery)
