@@ -494,7 +494,7 @@ func TestHelm(t *testing.T) {
 	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--set", given, "--server-side=false")
 	in.step("## Helm")
 	var values string
-	in.thereAndBack(way{
+	in.rolling(way{
 		ephor: func(first bool, set ...string) {
 			if first {
 				in.fix()
@@ -533,7 +533,7 @@ func TestFlux(t *testing.T) {
 	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--server-side=true")
 	in.kubectl("", "label", "deployments,clusterroles,crd", "-n", "kyverno", "-l", "app.kubernetes.io/part-of=kyverno", "helm.toolkit.fluxcd.io/name=kyverno", "--field-manager=helm-controller")
 	in.step("## Flux")
-	in.thereAndBack(way{
+	in.rolling(way{
 		ephor: func(first bool, set ...string) {
 			if first {
 				in.step("flux suspend helmrelease kyverno")
@@ -603,7 +603,7 @@ func TestArgoCD(t *testing.T) {
 	kyverno := in.read("all.yaml")
 	in.sync(kyverno, false)
 	in.step("## Argo CD")
-	in.thereAndBack(way{
+	in.rolling(way{
 		ephor: func(first bool, set ...string) {
 			ephor := in.template(set...)
 			if first {
@@ -626,7 +626,7 @@ func TestArgoCD(t *testing.T) {
 			})), true)
 			in.has(true, false)
 		},
-	})
+	}).stopped()
 }
 
 // read returns a file of the chart that represents Kyverno's.
@@ -648,7 +648,7 @@ func TestManifests(t *testing.T) {
 	in.kubectl(kyverno, "create", "-f", "-")
 	orphan := []string{"delete", "deployment", "-n", "kyverno", "-l", "app.kubernetes.io/part-of=kyverno", "--cascade=orphan"}
 	in.step("## Plain manifests")
-	in.thereAndBack(way{
+	in.rolling(way{
 		unkept: true,
 		ephor: func(first bool, set ...string) {
 			if first {
@@ -685,9 +685,17 @@ type way struct {
 	unkept bool
 }
 
-// thereAndBack changes from Kyverno to Ephor and back, first while both run, then with one stopped before the other starts. Meanwhile a
-// probe sends violating and valid objects.
-func (in *installation) thereAndBack(w way) {
+// change is an installation on its way from Kyverno to Ephor and back. Meanwhile a probe sends violating and valid objects.
+type change struct {
+	*installation
+	way
+	kyvernos *standIn
+	probe    *probe
+	before   string // identities of the objects that must survive
+}
+
+// rolling changes from Kyverno to Ephor and back while both run.
+func (in *installation) rolling(w way) *change {
 	t := in.t
 	t.Helper()
 	kyverno := in.kyvernoRuns()
@@ -729,10 +737,19 @@ func (in *installation) thereAndBack(w way) {
 	})
 	in.kyvernoWorks("back", before)
 	p.check(t, "back, both running")
+	return &change{installation: in, way: w, kyvernos: kyverno, probe: p, before: before}
+}
+
+// stopped changes to Ephor and back with one program stopped before the other starts. TestHelmLocked does it with Helm, and Argo CD writes and
+// deletes all that kubectl writes, so the other ways do without.
+func (in *change) stopped() {
+	t, w, p, before := in.t, in.way, in.probe, in.before
+	t.Helper()
 
 	// To Ephor, with Kyverno stopped first.
+	var ours map[string]*devcluster.Replica
 	p.swap(t, func() {
-		kyverno.end()
+		in.kyvernos.end()
 		in.beside()
 		in.answered(false)
 		in.enforces("without a server the webhooks fail closed", false)
@@ -749,7 +766,7 @@ func (in *installation) thereAndBack(w way) {
 		in.answered(false)
 		in.enforces("without a server the webhooks fail closed", false)
 		w.kyverno()
-		kyverno = in.startKyverno("2")
+		in.startKyverno("2")
 	})
 	in.runs(false)
 	in.kyvernoWorks("back again", before)
