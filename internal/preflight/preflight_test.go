@@ -309,7 +309,7 @@ func (r *Report) count(code string) (n int) {
 }
 
 // Missing rights to read are a finding, and never "nothing found".
-func TestUnreadable(t *testing.T) {
+func TestUnreadableKinds(t *testing.T) {
 	r, c := kyverno(t, nil, "pending-upgrade")
 	if got := Run(t.Context(), c); got.count("not-checked") != 0 || got.count("helm-release-pending") != 1 {
 		t.Error(lines(got))

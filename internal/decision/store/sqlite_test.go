@@ -216,7 +216,7 @@ func same(a, b *decision.Record, short bool) bool {
 }
 
 // The limits of size and age apply to the file: the oldest records are deleted first, and no data of them is left.
-func TestBounds(t *testing.T) {
+func TestBoundsOfFiles(t *testing.T) {
 	const most = 1 << 20
 	path := filepath.Join(t.TempDir(), "d.db")
 	now := day
@@ -265,7 +265,7 @@ func TestBounds(t *testing.T) {
 }
 
 // Stored batches are complete after the process was killed while it wrote.
-func TestKilled(t *testing.T) {
+func TestKilledWriter(t *testing.T) {
 	if path := os.Getenv("EPHOR_TEST_WRITE"); path != "" {
 		s := opened(t, path, Options{})
 		random := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
@@ -282,7 +282,7 @@ func TestKilled(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "d.db")
 	for round := range 3 {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWriter$")
 		cmd.Env = append(os.Environ(), "EPHOR_TEST_WRITE="+path)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
