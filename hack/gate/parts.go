@@ -124,8 +124,8 @@ var waiting = []part{
 	}},
 }
 
-// sideBySide is the number of packages with control planes that run at the same time. Each uses half of a processor.
-const sideBySide = 4
+// sideBySide is the number of packages with control planes that run at the same time. Each uses a third of a processor.
+const sideBySide = 6
 
 // quick are the parts of `make check`.
 var quick = []part{
