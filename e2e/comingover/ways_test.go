@@ -386,7 +386,7 @@ func TestHelmLocked(t *testing.T) {
 	in.mustHelm("install", "kyverno", in.kyverno, "--create-namespace", "--set", given, "--server-side=false")
 	kyverno := in.kyvernoRuns()
 	p := startProbe(t, in)
-	before := withoutConfigurations(in.identities()) // they are created again
+	before := without("WebhookConfiguration", in.identities()) // they are created again
 	in.step("## Helm")
 	in.fix()
 	values := in.values()
@@ -483,8 +483,8 @@ func (in *installation) values() (file string) {
 	return file
 }
 
-func withoutConfigurations(identities string) string {
-	return strings.Join(slices.DeleteFunc(strings.Split(identities, "\n"), func(l string) bool { return strings.Contains(l, "WebhookConfiguration") }), "\n")
+func without(text, identities string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(identities, "\n"), func(l string) bool { return strings.Contains(l, text) }), "\n")
 }
 
 // Helm upgrades the release to Ephor and back.
@@ -667,7 +667,8 @@ func TestManifests(t *testing.T) {
 			in.kubectl(kyverno, "apply", "--server-side", "--force-conflicts", "-f", "-")
 		},
 	})
-	before := in.identities()
+	// The reports of the Deployments end with them.
+	before := without("PolicyReport "+suite.Namespace+"/", in.identities())
 	in.step("kubectl apply -f install.yaml")
 	in.kubectl("", orphan...)
 	in.kubectl(in.template(), "apply", "-f", "-")
