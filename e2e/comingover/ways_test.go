@@ -483,6 +483,7 @@ func (in *installation) values() (file string) {
 	return file
 }
 
+// without returns the lines of identities that do not contain the text.
 func without(text, identities string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(identities, "\n"), func(l string) bool { return strings.Contains(l, text) }), "\n")
 }

@@ -60,8 +60,8 @@ var busy = []part{
 	}},
 }
 
-// long are tests that evaluate one case after the other, some with limits on time and memory. The race detector makes minutes of them and has
-// nothing to find, so they run without it.
+// long are tests that evaluate one case after the other, some with limits on time and memory, or fill a store. The race detector makes minutes
+// of them and finds nothing that the shorter tests of their packages do not show, so they run without it.
 var long = []testName{
 	{"./internal/cel/compiler", "TestBombs"},
 	{"./internal/cel/compiler", "TestRecordedValues"},

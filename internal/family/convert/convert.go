@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
@@ -241,3 +242,16 @@ func (c *converter) assembled(kind, name string, namespaced bool, spec map[strin
 
 // existingAnnotation has the effect of allowExistingViolations.
 const existingAnnotation = celpolicy.AllowExistingAnnotation
+
+// document returns a typed part of a policy as JSON.
+func document(v any) map[string]any {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain structs of text
+	}
+	out, err := value.DecodeJSON(raw)
+	if err != nil {
+		panic(err)
+	}
+	return out.(map[string]any)
+}

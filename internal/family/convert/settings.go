@@ -8,14 +8,6 @@ import (
 	"ephor.invalid/ephor/internal/autogen"
 )
 
-func anyMap(in map[string]string) map[string]any {
-	out := make(map[string]any, len(in))
-	for k, v := range in {
-		out[k] = v
-	}
-	return out
-}
-
 // annotations returns the annotations of the policy, except those for classic policies only.
 func (c *converter) annotations() map[string]any {
 	kept := maps.Clone(c.policy.Annotations)
@@ -23,6 +15,14 @@ func (c *converter) annotations() map[string]any {
 	delete(kept, "kubectl.kubernetes.io/last-applied-configuration")
 	out := anyMap(kept)
 	maps.Copy(out, anyMap(c.marks))
+	return out
+}
+
+func anyMap(in map[string]string) map[string]any {
+	out := make(map[string]any, len(in))
+	for k, v := range in {
+		out[k] = v
+	}
 	return out
 }
 

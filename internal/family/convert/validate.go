@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -286,17 +285,4 @@ func (c *converter) cel(v *kyvernov1.CEL, message string, spec map[string]any, p
 		}
 		spec["auditAnnotations"] = all
 	}
-}
-
-// document returns a typed part of a policy as JSON.
-func document(v any) map[string]any {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // plain structs of text
-	}
-	out, err := value.DecodeJSON(raw)
-	if err != nil {
-		panic(err)
-	}
-	return out.(map[string]any)
 }
