@@ -73,7 +73,8 @@ func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why e
 	case apierrors.IsConflict(err):
 		return x.retry(u, retries), nil // if the work was requested again, that change comes at once
 	default:
-		return 0, fmt.Errorf("write the status of UpdateRequest %s: %w", u.Name, err)
+		x.log.Warn("work failed, will retry; its state could not be written", "name", u.Name, "policy", u.Spec.Policy, "error", errors.Join(why, err))
+		return x.retry(u, retries), nil
 	}
 	if next.Status.State == kyvernov2.Failed {
 		x.forget(u.Name)

@@ -94,12 +94,12 @@ func TestConflictsOfTheUpdateRequest(t *testing.T) {
 
 // While UpdateRequests cannot be read or written, the worker pauses longer and longer, and then does the work.
 func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
-	for _, what := range []string{"get", "delete", "status"} {
+	for _, what := range []string{"get", "delete", "status", "status conflicts"} {
 		synctest.Test(t, func(t *testing.T) {
 			trigger := configMapOf("n", "there", "u1", triggers)
 			w, _ := newMarked(t, trigger)
 			u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
-			calls, away, refused := 0, true, what == "status"
+			calls, away, refused := 0, true, strings.HasPrefix(what, "status")
 			answer := func(o client.Object, call string) error {
 				if _, ok := o.(*kyvernov2.UpdateRequest); ok && call == what && away {
 					calls++
@@ -123,6 +123,9 @@ func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
 				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 					if err := answer(o, "status"); err != nil {
 						return err
+					}
+					if err := answer(o, "status conflicts"); err != nil {
+						return newer(o)
 					}
 					return c.SubResource(sub).Update(ctx, o, opts...)
 				},
