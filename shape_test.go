@@ -6,8 +6,10 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -92,6 +94,54 @@ func TestOnePlaceListsAndWatches(t *testing.T) {
 			}
 		}
 	})
+}
+
+// constructors are functions that make a client or a mapper whose discovery has no time limit, by the path of their package.
+var constructors = map[string][]string{
+	"sigs.k8s.io/controller-runtime/pkg/client":         {"New", "NewWithWatch"},
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil": {"NewDynamicRESTMapper"},
+	"k8s.io/client-go/restmapper":                       {"NewDeferredDiscoveryRESTMapper", "NewDiscoveryRESTMapper", "GetAPIGroupResources"},
+	"k8s.io/client-go/discovery":                        {"NewDiscoveryClient", "NewDiscoveryClientForConfigAndClient"},
+}
+
+// TestDiscoveryIsLimited: only internal/discovery makes clients that ask the API server for its kinds, and managers have its mapper, so that
+// discovery that is never answered holds nothing up for ever.
+func TestDiscoveryIsLimited(t *testing.T) {
+	var imported map[string]string // path of a package by its name in the file
+	managers := 0
+	each(t, "internal", func(file string, position func(ast.Node) string, node ast.Node) {
+		switch n := node.(type) {
+		case *ast.File:
+			imported = map[string]string{}
+			for _, i := range n.Imports {
+				at, _ := strconv.Unquote(i.Path.Value)
+				short := path.Base(at)
+				if i.Name != nil {
+					short = i.Name.Name
+				}
+				imported[short] = at
+			}
+		case *ast.SelectorExpr:
+			if slices.Contains(constructors[imported[name(n.X)]], n.Sel.Name) && !within(file, "internal/discovery", "internal/devcluster") {
+				t.Errorf("%s: %s: use discovery.NewClient, NewMapper or NewResources, whose requests for kinds end", position(n), name(n))
+			}
+		case *ast.CompositeLit:
+			s, ok := n.Type.(*ast.SelectorExpr)
+			if !ok || s.Sel.Name != "Options" || !slices.Contains([]string{"sigs.k8s.io/controller-runtime/pkg/manager", "sigs.k8s.io/controller-runtime/pkg/cluster"}, imported[name(s.X)]) {
+				return
+			}
+			managers++
+			for _, e := range n.Elts {
+				if f, ok := e.(*ast.KeyValueExpr); ok && name(f.Key) == "MapperProvider" && name(f.Value) == "discovery.NewMapper" {
+					return
+				}
+			}
+			t.Errorf("%s: a manager without MapperProvider: discovery.NewMapper", position(n))
+		}
+	})
+	if managers == 0 {
+		t.Error("no manager was found")
+	}
 }
 
 // TestRowsAreInTheTables: the tables of internal/app/controllers.go, and the functions that they call, are the only rows that run.

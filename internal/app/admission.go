@@ -86,7 +86,7 @@ func runAdmission(ctx context.Context, f *flags, e env, b *base) error {
 	if f.serving.ServerIP == "" {
 		down.Deployment = client.ObjectKey{Namespace: e.namespace, Name: e.deployment}
 	}
-	defer work.LeavePending(b.cfg, e.namespace, p.log)
+	defer work.LeavePending(b.cfg, p.manager.GetRESTMapper(), e.namespace, p.log)
 	return p.run(ctx, lease, controller.Process{
 		Build: p.build,
 		Serve: func(ctx context.Context) error { return p.https.Run(ctx, listener, p.certs.Get) },
@@ -133,11 +133,11 @@ func newAdmitting(f *flags, e env, b *base) (*admitting, error) {
 	a.used = status.NewExceptionUse(m.GetClient(), m.GetAPIReader())
 	a.heartbeat = &serving.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: a.log, Changed: a.policiesChanged.Fire, Missed: a.paths.Failed}
 	b.observing.ObservePolicies(a.policies)
-	if a.work, err = work.NewWriter(b.cfg, a.settings, a.events, b.observing, a.waiting.Fire); err != nil {
+	if a.work, err = work.NewWriter(b.cfg, m.GetRESTMapper(), a.settings, a.events, b.observing, a.waiting.Fire); err != nil {
 		return nil, err
 	}
 	if f.admissionReports {
-		if a.sending, err = reports.NewSending(b.cfg, b.observing, ephemeral.Admission, f.admission.maxReports, &f.reporting); err != nil {
+		if a.sending, err = reports.NewSending(b.cfg, m.GetRESTMapper(), b.observing, ephemeral.Admission, f.admission.maxReports, &f.reporting); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +160,7 @@ func (p *admitting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if clients.Tokens, err = f.clients.Tokens(p.base.cfg, p.env.service, p.env.namespace); err != nil {
+	if clients.Tokens, err = f.clients.Tokens(p.base.cfg, m.GetRESTMapper(), p.env.service, p.env.namespace); err != nil {
 		return err
 	}
 	root, err := p.world(lookups.Options{Registry: &f.registry, Rights: m.GetClient(), Seals: p.seals(keystore.Images)})

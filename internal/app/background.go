@@ -61,7 +61,7 @@ func runBackground(ctx context.Context, f *flags, e env, b *base) error {
 	}
 	b.observing.ObservePolicies(p.policies)
 	c := &background{process: p, requests: &controller.Signal{}}
-	defer work.LeavePending(b.cfg, e.namespace, b.log)
+	defer work.LeavePending(b.cfg, p.manager.GetRESTMapper(), e.namespace, b.log)
 	return p.run(ctx, backgroundLease, controller.Process{
 		Build: c.build, Fill: c.watch, Rows: func(context.Context) ([]controller.Row, error) { return c.rows(), nil },
 		Last: []func(context.Context){
@@ -90,7 +90,7 @@ func (c *background) build(ctx context.Context) error {
 	if c.standby, err = c.standingBy(backgroundLease, c.ring); err != nil {
 		return err
 	}
-	if c.sending, err = reports.NewSending(c.base.cfg, c.observing, ephemeral.Background, c.flags.background.maxReports, &c.flags.reporting); err != nil {
+	if c.sending, err = reports.NewSending(c.base.cfg, c.manager.GetRESTMapper(), c.observing, ephemeral.Background, c.flags.background.maxReports, &c.flags.reporting); err != nil {
 		return err
 	}
 	marks := keystore.NewCached(writer, writer, c.env.namespace, keystore.Marks)

@@ -13,7 +13,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +24,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -101,7 +99,7 @@ func newProcess(f *flags, e env, b *base, own parts) (*process, error) {
 		flags: f, env: e, base: b, log: b.log, observing: b.observing, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: &controller.Signal{},
 	}
-	if p.resources, err = clientdiscovery.NewDiscoveryClientForConfigAndClient(b.cfg, discovery.Limited(m.GetHTTPClient())); err != nil {
+	if p.resources, err = discovery.NewResources(b.cfg, m.GetHTTPClient()); err != nil {
 		return nil, err
 	}
 	p.discovery = discovery.New(p.resources, time.Now)
@@ -141,11 +139,8 @@ func newManager(f *flags, e env, b *base, own parts) (manager.Manager, error) {
 	}
 	maps.Copy(objects, own.objects)
 	m, err := manager.New(b.cfg, manager.Options{
-		Scheme: known,
-		// A mapper holds a lock during its discovery, so all callers of the client wait for it.
-		MapperProvider: func(cfg *rest.Config, c *http.Client) (meta.RESTMapper, error) {
-			return apiutil.NewDynamicRESTMapper(cfg, discovery.Limited(c))
-		},
+		Scheme:                  known,
+		MapperProvider:          discovery.NewMapper,
 		LeaderElection:          false,
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
@@ -200,7 +195,7 @@ func (p *process) workClient() (client.Client, *http.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := client.New(p.base.workConfig, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper(), HTTPClient: connections})
+	c, err := discovery.NewClient(p.base.workConfig, client.Options{Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper(), HTTPClient: connections})
 	return c, connections, err
 }
 

@@ -183,7 +183,7 @@ func (c *reporting) serve() error {
 	if c.flags.exceptions.On() && c.flags.exceptions.Approval {
 		o.Pending = c.exceptions.Pending
 	}
-	pages, err := f.dashboard.Rows(c.base.cfg, c.observing, o)
+	pages, err := f.dashboard.Rows(c.base.cfg, c.manager.GetRESTMapper(), c.observing, o)
 	c.served = append(store, pages...)
 	return err
 }

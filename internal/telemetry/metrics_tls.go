@@ -14,6 +14,7 @@ import (
 
 	"ephor.invalid/ephor/internal/certs"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/observe"
 )
 
@@ -65,7 +66,7 @@ func (o *Telemetry) Certificate(name string, cfg *rest.Config, want certs.Config
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, controller.Row{}, err
 	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	c, err := discovery.NewClient(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, controller.Row{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/keystore"
 	marks "ephor.invalid/ephor/internal/mark"
 	"ephor.invalid/ephor/internal/seal"
@@ -49,7 +50,7 @@ func newAdoption(config *rest.Config, namespace string, warnings io.Writer) (*ad
 	a.discovery, errs[0] = clientdiscovery.NewDiscoveryClientForConfig(config)
 	a.metadata, errs[1] = metadata.NewForConfig(config)
 	a.objects, errs[2] = dynamic.NewForConfig(config)
-	c, err := client.New(config, client.Options{})
+	c, err := discovery.NewClient(config, client.Options{})
 	errs[3] = err
 	a.store = &keystore.Store{Client: c, Reader: c, Namespace: namespace, Name: keystore.Marks}
 	return a, errors.Join(errs[:]...)

@@ -53,7 +53,7 @@ func NewPreflight() *cobra.Command {
 				return err
 			}
 			config.QPS, config.Burst, config.UserAgent = remote.QPS, remote.Burst, "ephor-cli"
-			c, err := client.New(config, client.Options{Scheme: preflight.Scheme()})
+			c, err := discovery.NewClient(config, client.Options{Scheme: preflight.Scheme()})
 			if err != nil {
 				return err
 			}

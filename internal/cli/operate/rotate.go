@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/cli/remote"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/keystore"
 )
 
@@ -26,7 +27,7 @@ func NewRotateApprovals() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := client.New(config, client.Options{})
+			c, err := discovery.NewClient(config, client.Options{})
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/leftover"
 )
 
@@ -37,7 +38,7 @@ func NewUninstall() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if installation.Client, err = client.New(config, client.Options{}); err != nil {
+			if installation.Client, err = discovery.NewClient(config, client.Options{}); err != nil {
 				return err
 			}
 			items, err := installation.List(cmd.Context())

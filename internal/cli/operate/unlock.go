@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"ephor.invalid/ephor/internal/cli/remote"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/unlock"
 )
 
@@ -42,7 +43,7 @@ func NewUnlock() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if installation.Client, err = client.New(config, client.Options{}); err != nil {
+			if installation.Client, err = discovery.NewClient(config, client.Options{}); err != nil {
 				return err
 			}
 			if restore {

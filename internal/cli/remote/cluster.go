@@ -12,6 +12,7 @@ import (
 
 	"ephor.invalid/ephor/internal/apicall"
 	"ephor.invalid/ephor/internal/cluster"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/world"
 	"ephor.invalid/ephor/internal/world/live"
 )
@@ -58,7 +59,7 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 		return nil, err
 	}
 	c.Reader = cluster.New(c.Client, cluster.Options{Kinds: c.Kinds})
-	reader, err := client.New(config, client.Options{})
+	reader, err := discovery.NewClient(config, client.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
 	"ephor.invalid/ephor/internal/certs"
@@ -59,8 +60,9 @@ func (f *Flags) Complete() error {
 // The dashboard uses its own client, so that its users do not slow down scans.
 const qps, burst = 100, 300
 
-// Rows returns the rows with which every replica serves the dashboard; none if it is disabled. They set the clients of the options.
-func (f *Flags) Rows(cfg *rest.Config, t *telemetry.Telemetry, o dashboard.Options) ([]controller.Row, error) {
+// Rows returns the rows with which every replica serves the dashboard; none if it is disabled. They set the clients of the options. mapper is that of the
+// process.
+func (f *Flags) Rows(cfg *rest.Config, mapper meta.RESTMapper, t *telemetry.Telemetry, o dashboard.Options) ([]controller.Row, error) {
 	if !f.on {
 		return nil, nil
 	}
@@ -69,7 +71,7 @@ func (f *Flags) Rows(cfg *rest.Config, t *telemetry.Telemetry, o dashboard.Optio
 	host := "127.0.0.1"
 	if f.address != "" {
 		host = f.address
-		reviews, err := live.Reviews(own)
+		reviews, err := live.Reviews(own, mapper)
 		if err != nil {
 			return nil, err
 		}

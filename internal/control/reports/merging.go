@@ -22,6 +22,7 @@ import (
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/ephemeral"
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/report"
@@ -54,7 +55,7 @@ func (m *Merging) NewConsumer(w *reports.Writer, listed metadata.Interface, shar
 	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	follower, err := client.NewWithWatch(m.Manager.GetConfig(), client.Options{Scheme: scheme, Mapper: m.Manager.GetRESTMapper(), HTTPClient: m.Manager.GetHTTPClient()})
+	follower, err := discovery.NewClient(m.Manager.GetConfig(), client.Options{Scheme: scheme, Mapper: m.Manager.GetRESTMapper(), HTTPClient: m.Manager.GetHTTPClient()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for EphemeralReports: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -17,6 +18,7 @@ import (
 
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/ephemeral"
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/observe"
@@ -34,14 +36,14 @@ type Sending struct {
 // Lease is the name of the reports controller's lease.
 const Lease = "kyverno-reports-controller"
 
-// NewSending returns a Sending. max is the maximum number of EphemeralReports of this source.
-func NewSending(cfg *rest.Config, t *telemetry.Telemetry, source ephemeral.Source, max int, f *Flags) (*Sending, error) {
+// NewSending returns a Sending. mapper is that of the process, and max is the maximum number of EphemeralReports of this source.
+func NewSending(cfg *rest.Config, mapper meta.RESTMapper, t *telemetry.Telemetry, source ephemeral.Source, max int, f *Flags) (*Sending, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	// The client is separate, so that reports never delay other requests.
-	c, err := client.New(rest.CopyConfig(cfg), client.Options{Scheme: scheme})
+	c, err := discovery.NewClient(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for reports: %w", err)
 	}

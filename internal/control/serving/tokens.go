@@ -6,6 +6,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,11 +18,11 @@ import (
 const attestedGroups = "attestation.authentication.kubernetes.io/admissionReviewAPIGroups"
 
 // Tokens returns what verifies the tokens that the API server presents to the webhooks of a Service; nil if none is required.
-func (f *ClientFlags) Tokens(cfg *rest.Config, service, namespace string) (*admission.Tokens, error) {
+func (f *ClientFlags) Tokens(cfg *rest.Config, mapper meta.RESTMapper, service, namespace string) (*admission.Tokens, error) {
 	if len(f.tokenUsers) == 0 {
 		return nil, nil
 	}
-	reviews, err := live.Reviews(cfg)
+	reviews, err := live.Reviews(cfg, mapper)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
+	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/settings"
 	"ephor.invalid/ephor/internal/telemetry"
@@ -19,11 +21,11 @@ import (
 )
 
 // NewWriter returns the writer of UpdateRequests. It has its own client, because requests wait for its writes, and these must not wait
-// behind others. updateRequestThreshold limits the number of UpdateRequests.
-func NewWriter(cfg *rest.Config, s *settings.Store, events event.Recorder, t *telemetry.Telemetry, wake func()) (*enqueue.Writer, error) {
+// behind others. mapper is that of the process. updateRequestThreshold limits the number of UpdateRequests.
+func NewWriter(cfg *rest.Config, mapper meta.RESTMapper, s *settings.Store, events event.Recorder, t *telemetry.Telemetry, wake func()) (*enqueue.Writer, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = -1, 0
-	c, err := newClient(own)
+	c, err := newClient(own, mapper)
 	if err != nil {
 		return nil, err
 	}
@@ -33,12 +35,12 @@ func NewWriter(cfg *rest.Config, s *settings.Store, events event.Recorder, t *te
 	}), nil
 }
 
-func newClient(cfg *rest.Config) (client.Client, error) {
+func newClient(cfg *rest.Config, mapper meta.RESTMapper) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := kyvernov2.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	c, err := discovery.NewClient(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for UpdateRequests: %w", err)
 	}
@@ -50,10 +52,10 @@ const pendingPatience = 10 * time.Second
 
 // LeavePending sets the state Pending on the UpdateRequests that this process leaves behind. Ephor's controllers do not need the state,
 // but Kyverno's controllers execute only requests that have it.
-func LeavePending(cfg *rest.Config, namespace string, log *slog.Logger) {
+func LeavePending(cfg *rest.Config, mapper meta.RESTMapper, namespace string, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), pendingPatience)
 	defer cancel()
-	c, err := newClient(cfg)
+	c, err := newClient(cfg, mapper)
 	n := 0
 	if err == nil {
 		n, err = updaterequest.LeavePending(ctx, c, namespace)

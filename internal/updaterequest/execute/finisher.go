@@ -31,7 +31,8 @@ type finisher struct {
 
 	mu       sync.Mutex
 	progress map[string]*progress
-	lost     []string // failed UpdateRequests, oldest first
+	retried  map[string]int // the number of UpdateRequests that wait for a retry, by progress.kin
+	lost     []string       // failed UpdateRequests, oldest first
 }
 
 // finish removes an executed UpdateRequest, unless a request has added work meanwhile.
@@ -70,9 +71,10 @@ func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why e
 		x.forget(u.Name)
 		return 0, nil
 	case apierrors.IsConflict(err):
-		return x.soon(u.Name), nil
+		return x.retry(u, retries), nil // if the work was requested again, that change comes at once
 	default:
-		return 0, fmt.Errorf("write the status of UpdateRequest %s: %w", u.Name, err)
+		x.log.Warn("work failed, will retry; its state could not be written", "name", u.Name, "policy", u.Spec.Policy, "error", errors.Join(why, err))
+		return x.retry(u, retries), nil
 	}
 	if next.Status.State == kyvernov2.Failed {
 		x.forget(u.Name)
@@ -83,7 +85,37 @@ func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why e
 	}
 	x.observer.Requeued(WorkerName, retries+1)
 	x.log.Warn("work failed, will retry", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
-	return min(firstRetry<<min(retries, 10), longestRetry), nil
+	return x.retry(u, retries), nil
+}
+
+// retry returns the pause before the next attempt for an UpdateRequest that has failed, after the retries that its status counts. It doubles each time,
+// also if the status could not be written. From the second retry on it grows with the number of UpdateRequests of the same policy and namespace that
+// wait for theirs, too: they read the same objects, and most likely fail for the same reason.
+func (x *finisher) retry(u *kyvernov2.UpdateRequest, retries int) time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	kin := 1
+	if p := x.progress[u.Name]; p != nil {
+		if p.kin == "" {
+			p.kin = kinOf(u)
+			x.retried[p.kin]++
+		}
+		retries, kin = max(retries, p.failures), x.retried[p.kin]
+		p.failures++
+	}
+	if retries == 0 {
+		return firstRetry
+	}
+	return min(firstRetry<<min(retries, 10)*time.Duration(kin), longestRetry)
+}
+
+// kinOf identifies the policy of an UpdateRequest and the namespace of its first trigger.
+func kinOf(u *kyvernov2.UpdateRequest) string {
+	namespace := ""
+	if rules := updaterequest.Rules(&u.Spec); len(rules) > 0 {
+		namespace = rules[0].Trigger.Namespace
+	}
+	return fmt.Sprintf("%q %q %q", u.Spec.RequestType, u.Spec.Policy, namespace)
 }
 
 // dropOldFailures remembers an UpdateRequest without remaining retries, and removes the oldest of these beyond maxFailed.
@@ -172,6 +204,8 @@ type progress struct {
 	conflicts  int                            // the attempts that ended in conflicts only
 	done       map[kyvernov2.RuleContext]bool // the executed rules
 	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
+	failures   int                            // the attempts that failed
+	kin        string                         // kinOf, once it waits for a retry
 	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
 	recorded map[digest]bool
 	written  map[kyvernov2.RuleContext]map[digest]bool
@@ -190,6 +224,7 @@ func (x *finisher) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	defer x.mu.Unlock()
 	p := x.progress[u.Name]
 	if p == nil || p.uid != "" && p.uid != string(u.UID) || p.generation != u.Generation && updaterequest.Asked(u) {
+		x.drop(u.Name)
 		p = newProgress()
 		x.progress[u.Name] = p
 	}
@@ -210,5 +245,15 @@ func newProgress() *progress {
 func (x *finisher) forget(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.drop(name)
+}
+
+// drop is forget for callers that hold the lock.
+func (x *finisher) drop(name string) {
+	if p := x.progress[name]; p != nil && p.kin != "" {
+		if x.retried[p.kin]--; x.retried[p.kin] == 0 {
+			delete(x.retried, p.kin)
+		}
+	}
 	delete(x.progress, name)
 }

@@ -3,7 +3,9 @@ package execute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -91,12 +94,12 @@ func TestConflictsOfTheUpdateRequest(t *testing.T) {
 
 // While UpdateRequests cannot be read or written, the worker pauses longer and longer, and then does the work.
 func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
-	for _, what := range []string{"get", "delete", "status"} {
+	for _, what := range []string{"get", "delete", "status", "status conflicts"} {
 		synctest.Test(t, func(t *testing.T) {
 			trigger := configMapOf("n", "there", "u1", triggers)
 			w, _ := newMarked(t, trigger)
 			u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", trigger)
-			calls, away, refused := 0, true, what == "status"
+			calls, away, refused := 0, true, strings.HasPrefix(what, "status")
 			answer := func(o client.Object, call string) error {
 				if _, ok := o.(*kyvernov2.UpdateRequest); ok && call == what && away {
 					calls++
@@ -120,6 +123,9 @@ func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
 				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 					if err := answer(o, "status"); err != nil {
 						return err
+					}
+					if err := answer(o, "status conflicts"); err != nil {
+						return newer(o)
 					}
 					return c.SubResource(sub).Update(ctx, o, opts...)
 				},
@@ -149,6 +155,60 @@ func TestRequestsThatCannotBeReadOrWritten(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Works of one policy that fail in one namespace send together about as many requests as one of them, and those of another namespace do not
+// wait for them.
+func TestPausesOfManyFailures(t *testing.T) {
+	const many = 12
+	synctest.Test(t, func(t *testing.T) {
+		var all []*kyvernov2.UpdateRequest
+		var objects []client.Object
+		for i := range many + 1 {
+			namespace, name := "n", fmt.Sprint("t", i)
+			if i == many {
+				namespace = "m"
+			}
+			trigger := configMapOf(namespace, name, name, triggers)
+			u := workOf(t, "anybody", triggerSpec(namespace, name, name), "CREATE", "u", trigger)
+			objects = append(objects, trigger)
+			if all = append(all, u); i > 0 {
+				u.Namespace, u.Name, u.UID, u.Generation, u.CreationTimestamp = "ephor", fmt.Sprint("ur-", i+1), types.UID(name), 1, metav1.Now()
+				objects = append(objects, u)
+			}
+		}
+		w, _ := newMarked(t)
+		var mu sync.Mutex
+		refused, writes := true, map[string]int{}
+		withRequest(t, w, interceptor.Funcs{Create: func(ctx context.Context, x client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if writes[o.GetNamespace()]++; refused {
+				return errors.New("no right")
+			}
+			return x.Create(ctx, o, opts...)
+		}}, all[0], objects...)
+		var ended sync.WaitGroup
+		for _, u := range all {
+			ended.Go(func() { run(t, w, u.Name, 100) })
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		if alone, together := writes["m"], writes["n"]; alone < 6 || together > 60 {
+			t.Errorf("within a minute: %d attempts of %d UpdateRequests in one namespace, and %d of one in another", together, many, alone)
+		}
+		refused = false
+		mu.Unlock()
+		healed := time.Now()
+		ended.Wait()
+		if took := time.Since(healed); took > longestRetry {
+			t.Errorf("the last attempt came %s after the failures ended", took)
+		}
+		left := &kyvernov2.UpdateRequestList{}
+		if err := w.Client.List(t.Context(), left); err != nil || len(left.Items) > 0 || len(w.end.retried) > 0 {
+			t.Errorf("%d UpdateRequests are left, %v; waiting: %v", len(left.Items), err, w.end.retried)
+		}
+	})
 }
 
 // An UpdateRequest that failed is kept for an hour while its policy exists.

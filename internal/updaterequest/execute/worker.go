@@ -127,7 +127,7 @@ func NewWorker(o WorkerOptions) *Worker {
 			read: read, made: o.Made, sources: newSources(o.Client, o.Now), root: o.Root, eval: o.Eval, evaluated: o.Observer.Evaluated, now: o.Now, log: o.Log,
 		},
 		apply: &applier{client: o.Client, made: o.Made, report: report, log: o.Log},
-		end:   &finisher{client: o.Client, namespace: o.Namespace, read: read, observer: o.Observer, log: o.Log, now: o.Now, progress: map[string]*progress{}},
+		end:   &finisher{client: o.Client, namespace: o.Namespace, read: read, observer: o.Observer, log: o.Log, now: o.Now, progress: map[string]*progress{}, retried: map[string]int{}},
 	}
 }
 
