@@ -31,7 +31,7 @@ type finisher struct {
 
 	mu       sync.Mutex
 	progress map[string]*progress
-	retried  map[string]int // the number of UpdateRequests that wait for a retry, by progress.kin
+	retried  map[string]int // the number of UpdateRequests that wait for a retry, by progress.group
 	lost     []string       // failed UpdateRequests, oldest first
 }
 
@@ -94,23 +94,23 @@ func (x *finisher) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why e
 func (x *finisher) retry(u *kyvernov2.UpdateRequest, retries int) time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	kin := 1
+	waiting := 1
 	if p := x.progress[u.Name]; p != nil {
-		if p.kin == "" {
-			p.kin = kinOf(u)
-			x.retried[p.kin]++
+		if p.group == "" {
+			p.group = retryGroup(u)
+			x.retried[p.group]++
 		}
-		retries, kin = max(retries, p.failures), x.retried[p.kin]
+		retries, waiting = max(retries, p.failures), x.retried[p.group]
 		p.failures++
 	}
 	if retries == 0 {
 		return firstRetry
 	}
-	return min(firstRetry<<min(retries, 10)*time.Duration(kin), longestRetry)
+	return min(firstRetry<<min(retries, 10)*time.Duration(waiting), longestRetry)
 }
 
-// kinOf identifies the policy of an UpdateRequest and the namespace of its first trigger.
-func kinOf(u *kyvernov2.UpdateRequest) string {
+// retryGroup identifies the policy of an UpdateRequest and the namespace of its first trigger.
+func retryGroup(u *kyvernov2.UpdateRequest) string {
 	namespace := ""
 	if rules := updaterequest.Rules(&u.Spec); len(rules) > 0 {
 		namespace = rules[0].Trigger.Namespace
@@ -205,7 +205,7 @@ type progress struct {
 	done       map[kyvernov2.RuleContext]bool // the executed rules
 	failing    []kyvernov2.RuleContext        // the rules that failed in the last attempt
 	failures   int                            // the attempts that failed
-	kin        string                         // kinOf, once it waits for a retry
+	group      string                         // retryGroup, once it waits for a retry
 	// recorded are the changed targets in the annotation of the UpdateRequest, and written are those that rules of this process have changed.
 	recorded map[digest]bool
 	written  map[kyvernov2.RuleContext]map[digest]bool
@@ -250,9 +250,9 @@ func (x *finisher) forget(name string) {
 
 // drop is forget for callers that hold the lock.
 func (x *finisher) drop(name string) {
-	if p := x.progress[name]; p != nil && p.kin != "" {
-		if x.retried[p.kin]--; x.retried[p.kin] == 0 {
-			delete(x.retried, p.kin)
+	if p := x.progress[name]; p != nil && p.group != "" {
+		if x.retried[p.group]--; x.retried[p.group] == 0 {
+			delete(x.retried, p.group)
 		}
 	}
 	delete(x.progress, name)
