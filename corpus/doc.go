@@ -14,7 +14,7 @@
 // in which that makes a difference have a second section, want.float; the test prints their number.
 //
 // behaviours.tsv lists the behaviours of the classic kinds: one case of ours each, with its sentence, and the tests of Kyverno's public suite
-// that it replaces. leaning.txt has the tests of that suite for which there is no case yet.
+// that it replaces. Every test of that suite about classic kinds has a case.
 //
 // The cases of internal/rule/testdata run here too, without an expected result: they are only compared. The package does
 // not test the details of a feature; the tests beside the code do.

@@ -30,6 +30,8 @@ rules:
 - {apiGroups: [""], resources: [secrets, namespaces], verbs: [get, list, create, update, delete]}
 - {apiGroups: [""], resources: [pods, pods/status, pods/resize], verbs: [get, list, update]}
 - {apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, list, update]}
+- {apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: [get, list, create, update, delete]}
+- {apiGroups: [""], resources: [nodes, nodes/status], verbs: [get, list, update]}
 `
 
 func TestMain(m *testing.M) {

@@ -31,10 +31,11 @@ func (o Options) requestOf(r *policy.Request) map[string]any {
 		}
 	}
 	if u := r.User; u != nil {
-		if u.Username != "" || !o.OmitEmpty {
+		all := !o.OmitEmpty || u == policy.NoRequester
+		if u.Username != "" || all {
 			user["username"] = u.Username
 		}
-		if len(u.Groups) > 0 || !o.OmitEmpty {
+		if len(u.Groups) > 0 || all {
 			user["groups"] = textList(u.Groups)
 		}
 		if u.UID != "" {

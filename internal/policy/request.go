@@ -177,12 +177,15 @@ func (r *Request) Subject() (map[string]any, error) {
 	return d.Map()
 }
 
+// NoRequester is the requester of CreationOfOld: a user with an empty name and no groups, both of which expressions may read.
+var NoRequester = &User{}
+
 // CreationOfOld returns a request that creates the old object of an update, by a user whom no rule matches. Its evaluation shows whether
 // a violation existed before the update. It has no subresource, since an object is created as a whole: a rule on Pod/ephemeralcontainers
 // does not match it, so a denial by that rule stays in force.
 func (r *Request) CreationOfOld() *Request {
 	old := r.Review
-	old.Operation, old.Subresource, old.User = Create, "", &User{}
+	old.Operation, old.Subresource, old.User = Create, "", NoRequester
 	old.Object, old.OldObject = r.OldObject, nil
 	old.ResolveRoles = func(context.Context) (Roles, error) { return Roles{}, nil }
 	old.ResolveNamespace = r.NamespaceLabels

@@ -37,7 +37,7 @@ func (c *converter) decided(r *kyvernov1.Rule) expr {
 	case r.Mutation != nil && (len(r.Mutation.Targets) > 0 || r.Mutation.RawPatchStrategicMerge != nil && anchors().MatchString(rawText(r.Mutation.RawPatchStrategicMerge))):
 		return refuse("depends on its targets or anchors")
 	}
-	other := &converter{policy: c.policy, schemas: c.schemas, index: slices.IndexFunc(c.policy.Spec.Rules, func(o kyvernov1.Rule) bool { return o.Name == r.Name }), path: c.path, object: c.object, changed: c.changed}
+	other := &converter{policy: c.policy, schemas: c.schemas, index: slices.IndexFunc(c.policy.Spec.Rules, func(o kyvernov1.Rule) bool { return o.Name == r.Name }), path: c.path, object: c.object, changed: c.changed, controllers: c.controllers}
 	matched, all := filters(&r.MatchResources, c.path+".match")
 	own, _ := filters(&c.policy.Spec.Rules[c.index].MatchResources, c.path+".match")
 	kinds := !slices.Equal(kindsOf(matched), kindsOf(own))

@@ -17,7 +17,7 @@ func (c *converter) generateLoop(l *kyvernov1.ForEachGeneration, path string) ma
 	all.expr, all.keys, all.needs, all.given = all.orElse("[]"), nil, expr{}, expr{} // without a list, nothing is generated
 	x, i := c.variableOf(all.expr), c.fresh("i")
 	entries := maps.Clone(c.entries)
-	c.element, c.elementPlace, c.position = member(x), all.itemPlace(), member(i)
+	c.element, c.elementPlace, c.elementShape, c.position = member(x), all.itemPlace(), all.elements, member(i)
 	c.outer = append(c.outer, loop{c.element, c.position})
 	c.context(l.Context, path+".context")
 	var made map[string]any
@@ -33,7 +33,7 @@ func (c *converter) generateLoop(l *kyvernov1.ForEachGeneration, path string) ma
 	if p := l.AnyAllConditions; p != nil {
 		when = c.conditions(document(p), path+".preconditions")
 	}
-	c.element, c.elementPlace, c.position, c.entries = expr{}, nil, expr{}, entries
+	c.element, c.elementPlace, c.elementShape, c.position, c.entries = expr{}, nil, anyShape, expr{}, entries
 	c.outer = c.outer[:len(c.outer)-1]
 	call, _ := made["expression"].(string)
 	if call == "" {

@@ -90,7 +90,7 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 		if t.Children[1].Kind == "ASTField" {
 			return s.tree(&t.Children[1], &left)
 		}
-		there := left.there()
+		there, present, filled := left.there(), left.present(), left.filled()
 		if s.everywhere(left) {
 			there = yes
 		}
@@ -99,7 +99,8 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 		}
 		out, ok := s.tree(&t.Children[1], &left)
 		if ok && there != yes {
-			if out.needs = and(there, orYes(out.needs)); out.shape == listShape && len(out.keys) == 0 {
+			out.given = and(filled, orYes(out.given))
+			if out.needs = and(present, orYes(out.needs)); out.shape == listShape && len(out.keys) == 0 {
 				out.strict, out.expr = out.value(), member("("+there.within(bindsOr)+" ? "+out.within(bindsOr)+" : [])")
 			}
 		}
@@ -388,7 +389,7 @@ func (s *search) index(t *jmespath.Tree, current *term) (term, bool) {
 		left.given = expr{}
 	}
 	of := list.within(bindsMember)
-	out := term{shape: anyShape}
+	out := term{shape: anyShape, lenient: left.lenient}
 	if left.text == "" {
 		return s.unknown("an index")
 	}

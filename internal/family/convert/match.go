@@ -373,7 +373,7 @@ func (c *converter) kinds(all []string, path string) expr {
 		if err != nil {
 			continue // resourceRules reports it
 		}
-		if t.Kind == "*" {
+		if t.Kind == "*" || c.controllers && t.Kind == "Pod" { // autogen rewrites Pod to the controllers, and the rule matches nothing else
 			return yes
 		}
 		one := globText(member("request.kind.kind"), t.Kind)

@@ -106,9 +106,9 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 		return ""
 	}
 	i := c.fresh("i")
-	around, placed, at, entries := c.element, c.elementPlace, c.position, maps.Clone(c.entries)
+	around, placed, of, at, entries := c.element, c.elementPlace, c.elementShape, c.position, maps.Clone(c.entries)
 	list := all.expr // a missing list is an error, as in the classic language
-	c.element, c.elementPlace, c.position = member(list.within(bindsMember)+"["+i+"]"), all.itemPlace(), member(i)
+	c.element, c.elementPlace, c.elementShape, c.position = member(list.within(bindsMember)+"["+i+"]"), all.itemPlace(), all.elements, member(i)
 	c.outer = append(c.outer, loop{c.element, c.position})
 	c.context(l.Context, path+".context")
 	merge := l.RawPatchStrategicMerge != nil
@@ -147,7 +147,7 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 		once.when = and(some, once.when)
 		moves += " + (" + once.list() + ")"
 	}
-	c.element, c.elementPlace, c.position, c.entries, c.partial = around, placed, at, entries, partial
+	c.element, c.elementPlace, c.elementShape, c.position, c.entries, c.partial = around, placed, of, at, entries, partial
 	c.outer = c.outer[:len(c.outer)-1]
 	order := "lists.range(size(" + list.text + "))"
 	if descending {

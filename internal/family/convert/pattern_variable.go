@@ -126,7 +126,7 @@ func (c *converter) needing(convert func() expr) expr {
 	out := convert()
 	for _, t := range slices.Backward(*c.needed) {
 		if c.tolerant && c.enforced && len(c.outer) == 0 { // of an update, a violation is tolerated, and an error is not
-			out = expr{comparison(t.value().within(bindsUnary)+" != null").text + " ? " + out.within(bindsOr) + " : false", bindsTernary}
+			out = expr{and(t.filled(), comparison(t.value().within(bindsUnary)+" != null")).text + " ? " + out.within(bindsOr) + " : false", bindsTernary}
 			continue
 		}
 		out = and(t.present(), out)

@@ -336,7 +336,7 @@ func (p *podStandard) checks(baseline bool) []podCheck {
 		pod: []podField{{name: "volumes[*]", items: volumes, item: "volume", good: or(sources...)}}}
 	escalation := or0(context(c, "allowPrivilegeEscalation"), "true")
 	out = append(out, volumeTypes, podCheck{control: "Privilege Escalation", message: "allowPrivilegeEscalation has to be false", unless: onWindows,
-		containers: []podField{{name: defaults + "allowPrivilegeEscalation", good: not(escalation), value: "c.?securityContext.hasValue() ? (" + context(c, "allowPrivilegeEscalation").text + ".hasValue() ? 'true' : 'nil') : ''"}}})
+		containers: []podField{{name: defaults + "allowPrivilegeEscalation", good: not(escalation), value: "(c.?securityContext.hasValue() ? (" + context(c, "allowPrivilegeEscalation").text + ".hasValue() ? 'true' : 'nil') : '')"}}})
 	inherited := or0(context(p.spec, "runAsNonRoot"), "false")
 	nonRoot := func(of expr, unset string) podField {
 		set := context(of, "runAsNonRoot")

@@ -32,6 +32,8 @@ type term struct {
 	needs expr
 	// given is the condition that the value is not null. Zero for none.
 	given expr
+	// lenient: a key that is missing counts as null, as on the right side of a pipe.
+	lenient bool
 	// safe is the condition that no function in the term fails because an argument is missing. Zero for none.
 	safe expr
 	// strict is the value of a list that is an error where it is missing. Zero if there is none.
@@ -129,12 +131,12 @@ func (t term) present() expr {
 	return and(orYes(t.needs), t.has())
 }
 
-// filled returns the condition that the value is not null, if it is not missing. A key of something that may be null counts as null.
+// filled returns the condition that the value is not null, if it is not missing.
 func (t term) filled() expr {
-	if given := orYes(t.given); given != yes {
+	if given := orYes(t.given); given != yes && t.lenient {
 		return and(given, t.has())
 	}
-	return yes
+	return orYes(t.given)
 }
 
 // there returns the condition that the value is neither missing nor null.
@@ -167,10 +169,13 @@ func (t term) truthy() expr {
 
 // piped returns the term as the left side of a pipe, where a missing value is null.
 func (t term) piped() term {
+	if t.shape == listShape && len(t.keys) > 0 {
+		t = t.list()
+	}
 	if there := t.there(); there != yes {
 		t.given = there
 	}
-	t.needs = expr{}
+	t.needs, t.lenient = expr{}, true
 	if len(t.keys) > 0 {
 		t.root, t.keys = t.expr, nil
 	}
