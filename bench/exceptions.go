@@ -21,7 +21,7 @@ const (
 	exceptionsRelevant = 3
 	exceptionsTarget   = 1.02
 
-	exceptionsRounds   = 20 // many short ones, since the ratio is small beside the noise of a machine
+	exceptionsRounds   = 80 // many short ones, since the ratio is small beside the noise of a machine: each differs by 6 %
 	exceptionsRequests = 2000
 	exceptionsSettle   = 30 * time.Second // until the statuses of the exceptions are written
 )

@@ -4,6 +4,7 @@
 //	verdict, err := terms.Evaluate(call, variables)
 //	switch {
 //	case err != nil:     // the time is over; or an exception cannot be evaluated, and the family's terms treat that as an error
+//	case verdict == nil: // no exception applies: evaluate the rule
 //	case verdict.Exempt: // verdict.Result is the result of the rule
 //	default:             // evaluate the rule, with what verdict.Partial allows
 //	}

@@ -26,7 +26,7 @@ type Terms struct {
 	Strict bool
 }
 
-// Verdict is the result of evaluating a rule's exceptions for a request.
+// Verdict is the result of evaluating a rule's exceptions for a request that at least one of them selects.
 type Verdict struct {
 	// Exempt: the request is exempt from the rule as a whole, with this Result.
 	Exempt bool
@@ -35,12 +35,12 @@ type Verdict struct {
 	Partial []*policy.Exception
 }
 
-// Evaluate evaluates the exceptions of a call's rule, in order. Their conditions read the variables, which are nil in a language without
+// Evaluate evaluates the exceptions of a call's rule, in order. The verdict is nil if none of them applies, as for most requests. Their conditions read the variables, which are nil in a language without
 // variables. An exception that cannot be evaluated has no effect on the others; the call records it. The error means that the time for the
 // evaluation is over, or that an exception on strict terms cannot be evaluated.
-func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, error) {
+func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (*Verdict, error) {
 	if c.Rule == nil || len(c.Rule.Exceptions) == 0 {
-		return Verdict{}, nil
+		return nil, nil
 	}
 	var whole, partial []*policy.Exception
 	var unknown error
@@ -56,7 +56,7 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 		switch ok, err := own.applies(e, variables); {
 		case err != nil:
 			if over := c.Context().Err(); over != nil {
-				return Verdict{}, over
+				return nil, over
 			}
 			if unknown == nil {
 				unknown = err
@@ -74,13 +74,15 @@ func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, e
 	}
 	switch {
 	case len(whole) == 0 && t.Strict && unknown != nil:
-		return Verdict{}, unknown
+		return nil, unknown
+	case len(whole)+len(partial) == 0:
+		return nil, nil
 	case len(whole) == 0:
-		return Verdict{Partial: partial}, nil
+		return &Verdict{Partial: partial}, nil
 	case t.First:
 		whole = whole[:1]
 	}
-	return Verdict{Exempt: true, Result: t.Result(whole)}, nil
+	return &Verdict{Exempt: true, Result: t.Result(whole)}, nil
 }
 
 // misses reports whether the exception does not select the object of the call, as far as that is known without a budget. Most exceptions of a

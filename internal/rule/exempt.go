@@ -28,11 +28,13 @@ func (p prelude) exempt(run handler) handler {
 		switch {
 		case err != nil:
 			return failed("failed to evaluate the exceptions: ", err)
+		case verdict == nil:
+			return run(s)
 		case verdict.Exempt:
 			return verdict.Result
 		}
 		y := run(s)
-		if len(verdict.Partial) == 0 || y.Status != policy.StatusFail {
+		if y.Status != policy.StatusFail {
 			return y
 		}
 		controls := make([]any, len(verdict.Partial))

@@ -38,6 +38,9 @@ func exemptOn(terms *exempt.Terms, c *policy.Call) (out Exemption, err error) {
 		return out, nil
 	}
 	verdict, err := terms.Evaluate(c, nil)
+	if verdict == nil {
+		return out, err
+	}
 	out.Full = verdict.Result
 	for _, e := range verdict.Partial {
 		out.Allowed.AllowedImages = append(out.Allowed.AllowedImages, e.Images...)
