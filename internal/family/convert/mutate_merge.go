@@ -195,7 +195,8 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 				condition = and(condition, p.applies(name, element[full], inside, below+"."+full))
 			case "<":
 				x := p.variableOf(place.at)
-				p.when = and(p.when, p.present(place), place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full)))
+				some := place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full))
+				p.when = and(p.when, p.present(place), or(comparison("size("+place.at.text+") == 0"), some))
 			default:
 				rest[full] = element[full]
 			}
