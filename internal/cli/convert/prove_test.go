@@ -45,6 +45,8 @@ func TestOtherKinds(t *testing.T) {
 		{"mutate-merge.yaml", "MutatingPolicy", "changed"},
 		{"mutate-json.yaml", "MutatingPolicy", "changed"},
 		{"mutate-loop.yaml", "MutatingPolicy", "changed"},
+		{"mutate-loop-keys.yaml", "MutatingPolicy", "changed"},
+		{"mutate-pointer.yaml", "MutatingPolicy", "changed"},
 		{"mutate-empty-list.yaml", "MutatingPolicy", "changed"},
 		{"mutate-existing.yaml", "MutatingPolicy", "changing others"},
 		{"mutate-existing-name.yaml", "MutatingPolicy", "changing others"},

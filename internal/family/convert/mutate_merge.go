@@ -122,6 +122,11 @@ func (p *patching) mergeValue(v any, place location, path string) []string {
 		if has == yes {
 			return []string{inside}
 		}
+		if members, flat := p.members(v, place, path); flat && len(p.outer) > 0 && !p.varies(place.pathText()) && p.varies(literal) {
+			// an iteration does not replace what another one adds
+			p.once = append(p.once, either(has, noOperation, place.operation("add", "{}")))
+			add = sum(members)
+		}
 		return []string{either(has, inside, add)}
 	case []any:
 		return p.mergeList(v, place, path)
@@ -134,6 +139,32 @@ func (p *patching) mergeValue(v any, place location, path string) []string {
 		literal = p.asText(v, literal, place, path)
 	}
 	return []string{place.operation("add", literal)}
+}
+
+// members returns the operations that add the members of a map of a patch one by one; flat is false if some are objects, lists or conditions.
+func (p *patching) members(m map[string]any, at location, path string) (out []string, flat bool) {
+	for _, full := range slices.Sorted(maps.Keys(m)) {
+		anchor, key := patchAnchor(full)
+		switch m[full].(type) {
+		case map[string]any, []any, nil:
+			return nil, false
+		}
+		if anchor != "" && anchor != "+" || wildcard.Has(key) {
+			return nil, false
+		}
+		place := at.key(key)
+		if strings.Contains(key, "{{") {
+			t, ok := p.operand(key, path+"."+full)
+			if !ok {
+				return nil, false
+			}
+			place = at.named(t.value())
+		}
+		if literal, ok := p.literal(m[full], path+"."+full); ok {
+			out = append(out, place.operation("add", literal))
+		}
+	}
+	return out, true
 }
 
 // standing makes {{ @ }} stand for a value, until the function that it returns is called.
