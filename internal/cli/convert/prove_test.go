@@ -52,6 +52,7 @@ func TestOtherKinds(t *testing.T) {
 		{"mutate-existing-name.yaml", "MutatingPolicy", "changing others"},
 		{"generate-data.yaml", "GeneratingPolicy", "generating"},
 		{"generate-clone.yaml", "GeneratingPolicy", "generating"},
+		{"generate-marks.yaml", "GeneratingPolicy", "generating"},
 		{"cleanup.yaml", "DeletingPolicy", "deleted"},
 		{"images-keys.yaml", "ImageValidatingPolicy", "violating or changed"},
 		{"images-statements.yaml", "ImageValidatingPolicy", "violating or changed"},
