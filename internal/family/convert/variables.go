@@ -74,6 +74,9 @@ func (c *converter) operand(v any, path string) (term, bool) {
 	case string:
 		if x, ok := wholeVariable(v); ok {
 			t, ok := c.search(x, path)
+			if t.lookup != (expr{}) && t.text == t.lookup.text { // an object that does not exist is an error
+				t = existing(c, t)
+			}
 			c.hear(t)
 			return t, ok
 		}
