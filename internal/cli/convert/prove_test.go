@@ -53,6 +53,7 @@ func TestOtherKinds(t *testing.T) {
 		{"generate-data.yaml", "GeneratingPolicy", "generating"},
 		{"generate-clone.yaml", "GeneratingPolicy", "generating"},
 		{"generate-marks.yaml", "GeneratingPolicy", "generating"},
+		{"constants.yaml", "ValidatingPolicy", "violating"},
 		{"lookup.yaml", "ValidatingPolicy", "violating"},
 		{"cleanup.yaml", "DeletingPolicy", "deleted"},
 		{"images-keys.yaml", "ImageValidatingPolicy", "violating or changed"},
