@@ -55,6 +55,7 @@ func TestOtherKinds(t *testing.T) {
 		{"generate-marks.yaml", "GeneratingPolicy", "generating"},
 		{"constants.yaml", "ValidatingPolicy", "violating"},
 		{"pattern-map.yaml", "ValidatingPolicy", "violating"},
+		{"whole-object.yaml", "ValidatingPolicy", "violating"},
 		{"lookup.yaml", "ValidatingPolicy", "violating"},
 		{"cleanup.yaml", "DeletingPolicy", "deleted"},
 		{"images-keys.yaml", "ImageValidatingPolicy", "violating or changed"},
