@@ -146,7 +146,9 @@ func (c *converter) composed(v any, path string) (term, bool) {
 }
 
 // marking matches the paths of the labels and annotations of a generated object, whose values are texts.
-var marking = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.generate(\.foreach\[\d+\])?(\.data)?\.metadata\.(labels|annotations)\.`) })
+var marking = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\.generate(\.foreach\[\d+\])?(\.data)?\.metadata\.(labels|annotations)\.`)
+})
 
 func sortedNames(m map[string]any) []string {
 	out := make([]string, 0, len(m))
