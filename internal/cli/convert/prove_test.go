@@ -46,6 +46,7 @@ func TestOtherKinds(t *testing.T) {
 		{"mutate-json.yaml", "MutatingPolicy", "changed"},
 		{"mutate-loop.yaml", "MutatingPolicy", "changed"},
 		{"mutate-loop-keys.yaml", "MutatingPolicy", "changed"},
+		{"mutate-null.yaml", "MutatingPolicy", "changed"},
 		{"mutate-pointer.yaml", "MutatingPolicy", "changed"},
 		{"mutate-empty-list.yaml", "MutatingPolicy", "changed"},
 		{"mutate-existing.yaml", "MutatingPolicy", "changing others"},

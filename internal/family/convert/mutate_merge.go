@@ -49,7 +49,7 @@ func (p *patching) mergeMap(m map[string]any, at location, path string) (out []s
 				kept = "(" + given.within(bindsOr) + " ? " + noOperation + " : [[]][1])"
 			}
 			if ok {
-				out = append(out, either(place.there, kept, place.operation("add", literal)))
+				out = append(out, either(place.there, kept, p.unlessNull(v, below, place.operation("add", literal), noOperation)))
 			}
 		case "":
 			out = append(out, p.mergeValue(v, place, below)...)
@@ -138,7 +138,28 @@ func (p *patching) mergeValue(v any, place location, path string) []string {
 	if textual().MatchString(path) {
 		literal = p.asText(v, literal, place, path)
 	}
-	return []string{place.operation("add", literal)}
+	return []string{p.unlessNull(v, path, place.operation("add", literal), either(has, place.operation("remove", ""), noOperation))}
+}
+
+// filledBy returns the condition that a value of a patch is not null, as an element that a filter does not find: the patch then has no such key.
+func (p *patching) filledBy(v any, path string) expr {
+	s, _ := v.(string)
+	if _, whole := wholeVariable(s); !whole || !strings.Contains(path, ".patchStrategicMerge") {
+		return yes
+	}
+	t, ok := p.operand(s, path)
+	if !ok || orYes(t.needs) != yes || t.shape == listShape {
+		return yes
+	}
+	return orYes(t.given)
+}
+
+// unlessNull returns the operations for a value that is not null, or others.
+func (p *patching) unlessNull(v any, path, operations, otherwise string) string {
+	if filled := p.filledBy(v, path); filled != yes {
+		return either(filled, operations, otherwise)
+	}
+	return operations
 }
 
 // members returns the operations that add the members of a map of a patch one by one; flat is false if some are objects, lists or conditions.
@@ -161,7 +182,7 @@ func (p *patching) members(m map[string]any, at location, path string) (out []st
 			place = at.named(t.value())
 		}
 		if literal, ok := p.literal(m[full], path+"."+full); ok {
-			out = append(out, place.operation("add", literal))
+			out = append(out, p.unlessNull(m[full], path+"."+full, place.operation("add", literal), noOperation))
 		}
 	}
 	return out, true
@@ -460,6 +481,10 @@ func (p *patching) literal(v any, path string) (string, bool) {
 					continue
 				}
 				name = t.value().within(bindsOr)
+			}
+			if filled := p.filledBy(v[full], path+"."+full); filled != yes {
+				name, one = "?"+name, filled.within(bindsOr)+" ? optional.of(dyn("+one+")) : optional.none()"
+				texts = false
 			}
 			parts = append(parts, name+": ", one)
 		}
