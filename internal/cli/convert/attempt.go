@@ -305,8 +305,23 @@ func requesters(original map[string]any) []*policy.User {
 			if !strings.Contains(v, "system:") || strings.Contains(v, "{{") {
 				return
 			}
-			add(&policy.User{Username: instance(v, "x"), Groups: []string{"system:authenticated"}})
-			add(&policy.User{Username: "member", Groups: []string{"system:authenticated", instance(v, "x")}})
+			if strings.Contains(v, "authenticated") { // every other requester is
+				add(&policy.User{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}})
+			}
+			names := []string{v}
+			if found := quoted().FindAllStringSubmatch(v, -1); len(found) > 0 { // an expression
+				names = nil
+				for _, m := range found {
+					names = append(names, m[1]+m[2]+m[3])
+				}
+			}
+			for _, name := range names {
+				if !strings.Contains(name, "system:") {
+					continue
+				}
+				add(&policy.User{Username: instance(name, "x"), Groups: []string{"system:authenticated"}})
+				add(&policy.User{Username: "member", Groups: []string{"system:authenticated", instance(name, "x")}})
+			}
 		}
 	}
 	visit(original["spec"])
@@ -422,11 +437,21 @@ func (c *coverage) missing(classic *policy.Program, uncovered []string, applied 
 	return out
 }
 
+// met reports whether the rule matched a subresource that a name such as Pod/exec, with wildcards, names.
+func (c *coverage) met(name string) bool {
+	for s := range c.subresources {
+		if wildcard.Match(name, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // left returns the subresources that the rule names and the proof does not try.
 func (c *coverage) left(classic *policy.Program) (out []string) {
 	for _, r := range classic.Rules {
 		for _, t := range r.Targets {
-			if name := t.Kind + "/" + t.Subresource; t.Subresource != "" && t.Kind != "" && !c.subresources[name] && !slices.Contains(out, name) {
+			if name := t.Kind + "/" + t.Subresource; t.Subresource != "" && t.Kind != "" && !c.met(name) && !slices.Contains(out, name) {
 				out = append(out, name)
 			}
 		}

@@ -72,19 +72,19 @@ func newSampler(p prover, original map[string]any, rule convert.Rule, first *pol
 	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(rule.Uncovered, k.Kind) })
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
-	s.parses = strings.Contains(value.JSON(spec), "images.")
+	source := value.JSON(spec)
+	s.parses = strings.Contains(source, "images.") || strings.Contains(source, `"imageRegistry"`)
 	s.patched(spec["rules"])
 	s.fitting(spec)
 	s.verified(spec["rules"])
 	s.extracted(original)
-	if slices.ContainsFunc(s.kinds, func(k schema.Found) bool { return k.Type == schema.Any }) {
-		s.listed(spec["rules"])
-	}
+	s.listed(spec["rules"])
 	if rules, ok := spec["rules"]; ok {
 		s.collect(rules)
 	} else {
 		s.collect(spec)
 	}
+	s.collect(spec["webhookConfiguration"])
 	if exact { // the values are in the new policy only
 		converted, _ := rule.Policy["spec"].(map[string]any)
 		s.collectExpressions(converted["validations"])
@@ -231,6 +231,9 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 	}
 	if s.often(0.3) {
 		m["name"] = s.word("sample")
+	}
+	if wanted := s.wanted["namespace"]; len(wanted) > 0 && s.often(0.3) { // a condition of the policy compares it
+		m["namespace"] = wanted[s.random.Intn(len(wanted))]
 	}
 	if n := len(s.fits); n > 0 && s.often(0.4) {
 		f := &s.fits[s.random.Intn(n)]

@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -20,7 +21,8 @@ func (s *sampler) fitting(v any) {
 			s.fitting(e)
 		}
 	case map[string]any:
-		for k, e := range v {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			e := v[k]
 			if match, ok := e.(map[string]any); ok && k == "match" {
 				s.fit(fitOf(match["resources"]))
 				filters, _ := match["any"].([]any)

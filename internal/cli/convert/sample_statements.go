@@ -2,12 +2,14 @@ package convert
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/jmespath"
+	"ephor.invalid/ephor/internal/schema"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -112,6 +114,12 @@ func treeFields(t *jmespath.Tree, at []*value.Fields) (out []*value.Fields) {
 		}
 		return treeFields(&t.Children[1], items)
 	}
+	if t.Kind == "ASTFunctionExpression" && t.Value == `"contains"` && len(t.Children) == 2 {
+		name, isText := t.Children[1].Literal()
+		if keys := &t.Children[0]; isText && keys.Kind == "ASTFunctionExpression" && keys.Value == `"keys"` && len(keys.Children) == 1 { // has a member
+			return each(treeFields(&keys.Children[0], at), func(f *value.Fields) *value.Fields { return f.Member(name) })
+		}
+	}
 	for i := range t.Children {
 		out = append(out, treeFields(&t.Children[i], at)...)
 	}
@@ -148,8 +156,10 @@ func eachExtractor(original map[string]any, do func(kind string, extractor map[s
 	}
 }
 
-// listed adds the elements of the lists over which rules loop: of a kind without a definition, nothing else says that a field is a list.
+// listed adds the elements of the lists over which rules loop, and what filters of the lists read: of a kind without a definition, nothing else says that
+// a field is a list. The elements of other lists get a name and, like containers, an image.
 func (s *sampler) listed(rules any) {
+	unknown := slices.ContainsFunc(s.kinds, func(k schema.Found) bool { return k.Type == schema.Any })
 	switch v := rules.(type) {
 	case []any:
 		for _, e := range v {
@@ -166,14 +176,35 @@ func (s *sampler) listed(rules any) {
 			}
 			root := &value.Fields{}
 			for _, f := range treeFields(&tree, []*value.Fields{root}) {
-				f.Items()
+				if !projects(&tree) {
+					f = f.Items()
+				}
+				if !unknown {
+					f.Member("name")
+					f.Member("image")
+				}
 			}
-			s.reads.Merge(root.Member("request").Member("object"))
+			object := root.Member("request").Member("object")
+			if s.reads.Merge(object); !unknown {
+				s.reads.Member("spec").Member("template").Merge(object)
+				s.reads.Member("spec").Member("jobTemplate").Member("spec").Member("template").Merge(object)
+			}
 		}
 		for _, e := range v {
 			s.listed(e)
 		}
 	}
+}
+
+// projects reports whether the places that treeFields returns are those of elements.
+func projects(t *jmespath.Tree) bool {
+	switch t.Kind {
+	case "ASTPipe":
+		return projects(&t.Children[1])
+	case "ASTProjection", "ASTFilterProjection":
+		return true
+	}
+	return false
 }
 
 // variables adds the fields of the object that variables read: programs that change objects read the whole of them.

@@ -14,7 +14,7 @@ var (
 	digits     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[0-9]{1,15}$`) })
 	readsTimes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\btime_(since|diff|after|before|between|add)\(`) })
 	lastField  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[.]"?([A-Za-z][\w./-]*)"?\s*(?:\|\|[^|]*)?\}\}$`) })
-	compared   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\w+)"?\s*==\s*'([^'{]*)'`) })
+	compared   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\w+)"?\s*==\s*(?:'([^'{]*)'|"([^"{]*)")`) })
 	measurable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`) })
 )
 
@@ -32,6 +32,11 @@ func (s *sampler) collect(v any) {
 					s.labels = append(s.labels, instance(name, "x"))
 				}
 			case "message", "schedule":
+				continue
+			case "expression": // in CEL
+				if text, ok := e.(string); ok {
+					s.collectExpression(text)
+				}
 				continue
 			}
 			s.collect(e)
@@ -85,7 +90,7 @@ func (s *sampler) addWord(w string) {
 // want notes the texts with which filters compare fields: most values of a random resource would fit none.
 func (s *sampler) want(text string) {
 	for _, m := range compared().FindAllStringSubmatch(text, -1) {
-		s.wantIn(m[1], m[2])
+		s.wantIn(m[1], m[2]+m[3])
 	}
 }
 
@@ -127,8 +132,13 @@ func (s *sampler) collectExpressions(validations any) {
 	for _, v := range all {
 		one, _ := v.(map[string]any)
 		expression, _ := one["expression"].(string)
-		for _, m := range quoted().FindAllStringSubmatch(expression, -1) {
-			s.addWord(m[1])
-		}
+		s.collectExpression(expression)
+	}
+}
+
+func (s *sampler) collectExpression(expression string) {
+	s.want(expression)
+	for _, m := range quoted().FindAllStringSubmatch(expression, -1) {
+		s.addWord(m[1] + m[3])
 	}
 }

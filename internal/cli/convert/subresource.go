@@ -1,6 +1,9 @@
 package convert
 
 import (
+	"cmp"
+	"slices"
+
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/kinds"
@@ -10,13 +13,23 @@ import (
 
 // subresource is a subresource that a rule names, and the object of requests for it.
 type subresource struct {
-	name   string
-	parent gvk.GroupVersionKind
-	object schema.Found
+	name       string
+	parent     gvk.GroupVersionKind
+	object     schema.Found
+	operations []policy.Operation // those that the rule names; empty for all
 }
 
-// operation returns the operation of requests for the subresource.
+// operation returns the operation of requests for the subresource: the API's, unless the rule names only others.
 func (s *subresource) operation() policy.Operation {
+	usual := s.usual()
+	if len(s.operations) > 0 && !slices.Contains(s.operations, usual) {
+		return s.operations[0]
+	}
+	return usual
+}
+
+// usual returns the operation of the requests that the API has for the subresource.
+func (s *subresource) usual() policy.Operation {
 	switch s.name {
 	case "exec", "attach", "portforward", "proxy":
 		return policy.Connect
@@ -36,15 +49,33 @@ var optionsOf = map[string]gvk.GroupVersionKind{
 	"scale":       {Group: "autoscaling", Version: "v1", Kind: "Scale"},
 }
 
-// addSubresource adds a subresource that a rule names, such as Pod/exec.
+// parents are the kinds that stand for all kinds with a subresource; Pods stand for those with any other.
+var parents = map[string]string{"scale": "Deployment", "approval": "CertificateSigningRequest", "token": "ServiceAccount", "finalize": "Namespace"}
+
+// addSubresource adds a subresource that a rule names, such as Pod/exec. The status stands for all subresources of a kind.
 func (s *sampler) addSubresource(known *schema.Kinds, t policy.Target) {
-	if t.Subresource == "*" || t.Kind == "" || t.Kind == "*" || (t.Subresource == debug || t.Subresource == resize) && t.Kind == "Pod" {
+	all := t.Subresource == "*"
+	if all {
+		t.Subresource = "status"
+	}
+	if t.Kind == "" || t.Kind == "*" {
+		t.Kind = cmp.Or(parents[t.Subresource], "Pod")
+	}
+	if t.Kind == "Pod" && (all || t.Subresource == debug || t.Subresource == resize) { // the attempts for a Pod have these subresources
+		s.addKinds(known, policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind})
+	}
+	if t.Subresource == debug || t.Subresource == resize {
 		return
 	}
+	s.addParents(known, t)
+}
+
+// addParents adds a subresource of each kind that a target matches.
+func (s *sampler) addParents(known *schema.Kinds, t policy.Target) {
 	all := &sampler{}
 	all.addKinds(known, policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind})
 	for _, parent := range all.kinds {
-		made := subresource{name: t.Subresource, parent: parent.GroupVersionKind, object: parent}
+		made := subresource{name: t.Subresource, parent: parent.GroupVersionKind, object: parent, operations: t.Operations}
 		if kind, other := optionsOf[t.Subresource]; other {
 			made.object = schema.Found{GroupVersionKind: kind, Type: schema.Any}
 			if found := known.Find(kind.Group, kind.Version, kind.Kind, ""); len(found) == 1 {

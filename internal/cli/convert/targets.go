@@ -69,7 +69,7 @@ func (p prover) targets(s *sampler, original map[string]any, triggers []map[stri
 // located gives an object a name and a namespace that the API server accepts, as one of existingTargets.
 func located(o map[string]any, i int) {
 	metadata, _ := o["metadata"].(map[string]any)
-	if name, _ := metadata["name"].(string); strings.HasPrefix(name, "sample-") || len(validation.IsDNS1123Label(name)) > 0 {
+	if name, _ := metadata["name"].(string); strings.HasPrefix(name, "sample-") || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		metadata["name"] = fmt.Sprintf("sample-%d", i%existingTargets)
 	}
 	if namespace, _ := metadata["namespace"].(string); len(validation.IsDNS1123Label(namespace)) > 0 {

@@ -93,7 +93,8 @@ func (s *search) function(name string, a []term) (term, bool) {
 			return term{expr: member("lists.range(size(" + a[0].text + ")).map(" + x + ", " + one + ")"), shape: listShape}, true
 		}
 		one := member("{" + a[1].text + ": dyn(" + x + "), " + a[2].text + ": dyn(" + a[0].within(bindsMember) + "[" + x + "])}")
-		return term{expr: a[0].macro("map", x, one), shape: listShape, strict: a[0].macro("map", x, one)}, true
+		keys := member(a[0].macro("map", x, member(x)).text + ".sort()") // the order of a map in CEL is random
+		return term{expr: keys.macro("map", x, one), shape: listShape, strict: keys.macro("map", x, one)}, true
 	case name == "object_from_lists" && n == 2:
 		i, x := s.variable(), s.variable()
 		at := a[1].within(bindsMember) + "[" + i + "]"

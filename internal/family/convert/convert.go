@@ -114,8 +114,9 @@ type converter struct {
 	element      expr     // the element of the enclosing loop; zero outside of loops
 	elementPlace []string // its place in the object; nil if unknown
 	elementShape shape
-	position     expr   // the index of the element in its list; zero if unknown
-	outer        []loop // the enclosing loops
+	position     expr     // the index of the element in its list; zero if unknown
+	outer        []loop   // the enclosing loops
+	once         []string // operations that create what all iterations of the loops of a rule change
 	// object is the value of `request.object`: the object, or the Pod in it.
 	object expr
 	// changed is what patches change, and `target` of a rule with targets: the object, or the Pod in it.

@@ -192,7 +192,11 @@ func (t *templating) text(s, path string) string {
 		if !ok {
 			return s
 		}
-		out.WriteString("(( " + t.inPlace(v.value().text) + " ))")
+		value := t.inPlace(v.value().text)
+		if (v.shape == numberShape || v.shape == boolShape) && marking().MatchString(path) {
+			value = "string(" + value + ")"
+		}
+		out.WriteString("(( " + value + " ))")
 	}
 	if len(parts) == 1 {
 		return strings.TrimSpace(out.String())

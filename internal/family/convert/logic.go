@@ -32,7 +32,7 @@ func (s *search) orElse(left, right term) (term, bool) {
 		return out, true
 	}
 	if left.lookup != (expr{}) { // an object that does not exist is an error
-		left = existing(s, left)
+		left = existing(s.converter, left)
 	}
 	out := term{shape: right.shape, maybeList: right.shape != anyShape && left.shape != right.shape, safe: left.safe, elements: left.elements}
 	if left.shape == textShape && right.shape == textShape {
@@ -81,8 +81,8 @@ func (s *search) orElse(left, right term) (term, bool) {
 }
 
 // existing returns a value in an object of the cluster, which is an error where the object does not exist.
-func existing(s *search, t term) term {
-	x := s.variable()
+func existing(c *converter, t term) term {
+	x := c.variable()
 	there := "[dyn(" + t.lookup.text + ")].filter(" + x + ", " + x + " != null)[0]"
 	for _, e := range []*expr{&t.expr, &t.root, &t.needs, &t.given, &t.safe, &t.strict} {
 		e.text = strings.ReplaceAll(e.text, t.lookup.text, there)

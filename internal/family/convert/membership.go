@@ -178,12 +178,14 @@ func (c *converter) amongVariable(key term, v, path string) (a among, ok bool) {
 	if !ok {
 		return a, false
 	}
-	if other.constant != nil {
+	_, constantList := other.constant.([]any)
+	isPattern := key.shape == textShape && isLiteral(key.text) && wildcard.Has(literalOf(key.text)) // for the values
+	if other.constant != nil && !(constantList && isPattern) {
 		return c.among(key, other.constant, path)
 	}
 	defer func() { a.given = other.filled() }()
 	values := other.value()
-	if key.shape == textShape && isLiteral(key.text) && wildcard.Has(literalOf(key.text)) { // the key is a pattern for the values
+	if isPattern {
 		all := values
 		if other.shape != listShape {
 			all = elements(values)

@@ -29,6 +29,11 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 	case len(m.ForEachMutation) > 0:
 		for i := range m.ForEachMutation {
 			operations := c.mutateLoop(&m.ForEachMutation[i], fmt.Sprintf("%s.foreach[%d]", path, i))
+			if len(c.once) > 0 {
+				some := c.fresh("operations")
+				operations = "[" + operations + "].map(" + some + ", size(" + some + ") > 0 ? " + sum(c.once) + " + " + some + " : []).flatten()"
+				c.once = nil
+			}
 			if i > 0 && c.inPods() {
 				operations = c.later(operations)
 			}

@@ -56,7 +56,12 @@ func (p *patching) json(source string, root location, path string) (out []string
 			}
 			if op == "add" {
 				for _, parent := range place.parents {
-					if !slices.Contains(out, parent) { // an earlier operation may have created it
+					switch {
+					case len(p.outer) > 0 && !p.varies(parent):
+						if !slices.Contains(p.once, parent) {
+							p.once = append(p.once, parent)
+						}
+					case !slices.Contains(out, parent): // an earlier operation may have created it
 						out = append(out, parent)
 					}
 				}
@@ -87,6 +92,16 @@ func (p *patching) json(source string, root location, path string) (out []string
 		}
 	}
 	return out
+}
+
+// varies reports whether an operation depends on the iteration of a loop.
+func (p *patching) varies(operation string) bool {
+	return slices.ContainsFunc(p.outer, func(l loop) bool { return mentions(operation, l.position.text) })
+}
+
+// mentions reports whether an expression contains a name.
+func mentions(expression, name string) bool {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`).MatchString(expression)
 }
 
 // marked returns the text of a patch with marks in place of its variables, whose quotation marks may end those of the text; and the
@@ -185,7 +200,7 @@ func (p *patching) walk(root location, pointer, path string) (walked, bool) {
 			out.location = out.with(member(out.at.within(bindsMember)+"["+v.text+"]"), segment{static: "/"}, "")
 			out.path = append(out.path, segment{dynamic: "string(" + v.text + ")"})
 			if v.shape == textShape {
-				out.path[len(out.path)-1] = segment{dynamic: "jsonpatch.escapeKey(" + v.text + ")"}
+				out.path[len(out.path)-1] = segment{dynamic: v.within(bindsOr)} // as it is: the classic language puts the text into the pointer
 			}
 			optional = member(optional.within(bindsMember) + "[?" + index + "]")
 		default:

@@ -49,7 +49,7 @@ func (p *patching) mergeMap(m map[string]any, at location, path string) (out []s
 				kept = "(" + given.within(bindsOr) + " ? " + noOperation + " : [[]][1])"
 			}
 			if ok {
-				out = append(out, either(place.there, kept, place.operation("add", literal)))
+				out = append(out, either(place.there, kept, p.unlessNull(v, below, place.operation("add", literal), noOperation)))
 			}
 		case "":
 			out = append(out, p.mergeValue(v, place, below)...)
@@ -122,6 +122,11 @@ func (p *patching) mergeValue(v any, place location, path string) []string {
 		if has == yes {
 			return []string{inside}
 		}
+		if members, flat := p.members(v, place, path); flat && len(p.outer) > 0 && !p.varies(place.pathText()) && p.varies(literal) {
+			// an iteration does not replace what another one adds
+			p.once = append(p.once, either(has, noOperation, place.operation("add", "{}")))
+			add = sum(members)
+		}
 		return []string{either(has, inside, add)}
 	case []any:
 		return p.mergeList(v, place, path)
@@ -133,7 +138,54 @@ func (p *patching) mergeValue(v any, place location, path string) []string {
 	if textual().MatchString(path) {
 		literal = p.asText(v, literal, place, path)
 	}
-	return []string{place.operation("add", literal)}
+	return []string{p.unlessNull(v, path, place.operation("add", literal), either(has, place.operation("remove", ""), noOperation))}
+}
+
+// filledBy returns the condition that a value of a patch is not null, as an element that a filter does not find: the patch then has no such key.
+func (p *patching) filledBy(v any, path string) expr {
+	s, _ := v.(string)
+	if _, whole := wholeVariable(s); !whole || !strings.Contains(path, ".patchStrategicMerge") {
+		return yes
+	}
+	t, ok := p.operand(s, path)
+	if !ok || orYes(t.needs) != yes || t.shape == listShape {
+		return yes
+	}
+	return orYes(t.given)
+}
+
+// unlessNull returns the operations for a value that is not null, or others.
+func (p *patching) unlessNull(v any, path, operations, otherwise string) string {
+	if filled := p.filledBy(v, path); filled != yes {
+		return either(filled, operations, otherwise)
+	}
+	return operations
+}
+
+// members returns the operations that add the members of a map of a patch one by one; flat is false if some are objects, lists or conditions.
+func (p *patching) members(m map[string]any, at location, path string) (out []string, flat bool) {
+	for _, full := range slices.Sorted(maps.Keys(m)) {
+		anchor, key := patchAnchor(full)
+		switch m[full].(type) {
+		case map[string]any, []any, nil:
+			return nil, false
+		}
+		if anchor != "" && anchor != "+" || wildcard.Has(key) {
+			return nil, false
+		}
+		place := at.key(key)
+		if strings.Contains(key, "{{") {
+			t, ok := p.operand(key, path+"."+full)
+			if !ok {
+				return nil, false
+			}
+			place = at.named(t.value())
+		}
+		if literal, ok := p.literal(m[full], path+"."+full); ok {
+			out = append(out, p.unlessNull(m[full], path+"."+full, place.operation("add", literal), noOperation))
+		}
+	}
+	return out, true
 }
 
 // standing makes {{ @ }} stand for a value, until the function that it returns is called.
@@ -195,7 +247,8 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 				condition = and(condition, p.applies(name, element[full], inside, below+"."+full))
 			case "<":
 				x := p.variableOf(place.at)
-				p.when = and(p.when, p.present(place), place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full)))
+				some := place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full))
+				p.when = and(p.when, p.present(place), or(comparison("size("+place.at.text+") == 0"), some))
 			default:
 				rest[full] = element[full]
 			}
@@ -428,6 +481,10 @@ func (p *patching) literal(v any, path string) (string, bool) {
 					continue
 				}
 				name = t.value().within(bindsOr)
+			}
+			if filled := p.filledBy(v[full], path+"."+full); filled != yes {
+				name, one = "?"+name, filled.within(bindsOr)+" ? optional.of(dyn("+one+")) : optional.none()"
+				texts = false
 			}
 			parts = append(parts, name+": ", one)
 		}

@@ -43,15 +43,25 @@ func (c *converter) below(name string, convert func()) {
 
 // isList reports whether the part of the pattern is a list in all kinds that the rule matches.
 func (c *converter) isList() (list, known bool) {
-	kinds := c.matched
-	if c.inPods() {
-		kinds = kinds[:min(1, len(kinds))] // the Pod, which is the template in the others
-	}
 	if !c.trail.known {
 		return false, false
 	}
-	t := c.typeAt(kinds, c.trail.names)
+	t := c.typeAt(c.ofTrail(), c.trail.names)
 	return t == "list", t != ""
+}
+
+// ofTrail returns the kinds in which the trail is.
+func (c *converter) ofTrail() []schema.GroupVersionKind {
+	if c.inPods() {
+		return c.matched[:min(1, len(c.matched))] // the Pod, which is the template in the others
+	}
+	return c.matched
+}
+
+// isMap reports whether a pattern is about an object, or a map with arbitrary keys, in all kinds.
+func (c *converter) isMap() bool {
+	t := c.typeAt(c.ofTrail(), c.trail.names)
+	return c.trail.known && (t == "map" || t == "" && c.typeAt(c.ofTrail(), append(slices.Clip(c.trail.names), "x")) != "")
 }
 
 // typeAt returns the type of a field that it has in all kinds; empty if that is not known.
@@ -127,6 +137,9 @@ func (c *converter) pattern(v any, at expr, path string) verdict {
 
 // patternValue converts a scalar of a pattern; if the value is a list, every element must match.
 func (c *converter) patternValue(v any, at expr, path string) expr {
+	if v == "?*" && c.isMap() {
+		return no // of an object, only * holds
+	}
 	list, known := c.isList()
 	if known && !list || v == "*" {
 		return c.patternScalar(v, at, path)

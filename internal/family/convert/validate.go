@@ -92,6 +92,9 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		on := c.element
 		if l.ElementScope != nil && !*l.ElementScope { // the pattern is about the whole object
 			on, c.trail = c.object, trail{known: true}
+			if c.controllers { // of a Pod controller, the classic rule tries the controller; autogen changes the text object.spec only
+				on = member("dyn(" + on.text + ")")
+			}
 		}
 		fits := yes
 		switch {

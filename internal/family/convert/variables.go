@@ -1,9 +1,11 @@
 package convert
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ephor.invalid/ephor/internal/value"
 )
@@ -72,6 +74,9 @@ func (c *converter) operand(v any, path string) (term, bool) {
 	case string:
 		if x, ok := wholeVariable(v); ok {
 			t, ok := c.search(x, path)
+			if t.lookup != (expr{}) && t.text == t.lookup.text { // an object that does not exist is an error
+				t = existing(c, t)
+			}
 			c.hear(t)
 			return t, ok
 		}
@@ -130,12 +135,20 @@ func (c *converter) composed(v any, path string) (term, bool) {
 			if !ok || !also {
 				return one, false
 			}
+			if (one.shape == numberShape || one.shape == boolShape) && marking().MatchString(path+"."+k) {
+				d = "dyn(string(" + one.text + "))"
+			}
 			parts = append(parts, key.text+": "+d)
 		}
 		return term{expr: member("{" + strings.Join(parts, ", ") + "}")}, true
 	}
 	return term{}, false
 }
+
+// marking matches the paths of the labels and annotations of a generated object, whose values are texts.
+var marking = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\.generate(\.foreach\[\d+\])?(\.data)?\.metadata\.(labels|annotations)\.`)
+})
 
 func sortedNames(m map[string]any) []string {
 	out := make([]string, 0, len(m))
