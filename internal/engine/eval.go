@@ -363,7 +363,10 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	}
 	c := r.callOn(req)
 	c.Program, c.Rule, c.Plan, c.Stages = p, rule, r.in.Plan, r.in.Stages&rule.Stage
-	y = r.excepted(c, rule.Eval(c))
+	y = rule.Eval(c)
+	if len(rule.Exceptions) > 0 && (len(y.Exceptions) > 0 || fails(&y)) {
+		y = r.excepted(c, y)
+	}
 	for _, e := range *c.Exceptions.Errors {
 		r.unevaluated(e)
 	}

@@ -12,17 +12,12 @@ import (
 	"ephor.invalid/ephor/internal/workload"
 )
 
-// excepted returns the result of a rule that has failed with the yield y, with the exceptions that count only after a failure: those that
-// cover workloads, and those that change the action. The rule is evaluated again with them. Whatever cannot be looked up or evaluated exempts
-// nothing.
+// excepted returns the result of a rule that an exception exempts, or that has failed, with the yield y. For a failure it evaluates the rule
+// again with the exceptions that count only then: those that cover workloads, and those that change the action. Whatever cannot be looked up
+// or evaluated exempts nothing.
 func (r *runner) excepted(c *policy.Call, y policy.Yield) policy.Yield {
-	switch {
-	case len(c.Rule.Exceptions) == 0:
-		return y
-	case len(y.Exceptions) > 0:
+	if len(y.Exceptions) > 0 {
 		return r.compared(c, y)
-	case !fails(&y):
-		return y
 	}
 	workload, audit := false, false
 	for _, e := range c.Rule.Exceptions {

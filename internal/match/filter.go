@@ -54,6 +54,17 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	add := func(a attribute, t test) { steps = append(steps, step{test: t, attribute: a}) }
 	addUser := func(a attribute, t test) { steps = append(steps, step{test: t, attribute: a, user: true}) }
 
+	addNames := func() {
+		if d.Name != "" {
+			add(attribute{"resources.name", d.Name, gotName}, matchNames([]string{d.Name}))
+		}
+		if len(d.Names) > 0 {
+			add(attribute{"resources.names", d.Names, gotName}, matchNames(d.Names))
+		}
+	}
+	if o.OnlyMatch {
+		addNames() // most exceptions of a rule are for other objects of the same kind
+	}
 	if len(d.Operations) > 0 {
 		for _, o := range d.Operations {
 			out.operations = append(out.operations, policy.Operation(o))
@@ -71,11 +82,8 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	if len(d.Namespaces) > 0 {
 		add(attribute{"resources.namespaces", d.Namespaces, gotNamespace}, matchNamespaces(d.Namespaces))
 	}
-	if d.Name != "" {
-		add(attribute{"resources.name", d.Name, gotName}, matchNames([]string{d.Name}))
-	}
-	if len(d.Names) > 0 {
-		add(attribute{"resources.names", d.Names, gotName}, matchNames(d.Names))
+	if !o.OnlyMatch {
+		addNames()
 	}
 	if len(u.Subjects) > 0 {
 		subjects := make([]subjectPattern, 0, len(u.Subjects))
