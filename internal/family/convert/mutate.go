@@ -115,6 +115,9 @@ func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string
 	list := all.expr // a missing list is an error, as in the classic language
 	c.element, c.elementPlace, c.elementShape, c.position = member(list.within(bindsMember)+"["+i+"]"), all.itemPlace(), all.elements, member(i)
 	c.outer = append(c.outer, loop{c.element, c.position})
+	if strings.Contains(l.List, ".[") && strings.Contains(l.PatchesJSON6902, "elementIndex") {
+		c.note(path+".patchesJson6902", "elementIndex counts the elements of several lists: past the end of the changed one the classic rule adds elements, and the policy in CEL ends in an error", "write a loop for each list")
+	}
 	c.context(l.Context, path+".context")
 	merge := l.RawPatchStrategicMerge != nil
 	partial := c.partial
