@@ -139,7 +139,7 @@ func (b *bench) rest() error {
 		folders       []string
 		target        float64
 	}{
-		{"rest", "18 classic policies", []string{classicPolicies}, 80},
+		{"rest", "18 classic policies", []string{classicPolicies}, 78},
 		{"rest, both families", "18 classic policies and 18 in CEL", []string{classicPolicies, celPolicies}, 90},
 	} {
 		if err := b.atRest(set.row, set.policies, set.target, set.folders...); err != nil {

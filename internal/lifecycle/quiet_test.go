@@ -25,7 +25,7 @@ func TestQuiet(t *testing.T) {
 			}
 			return heap{200 * mb, 10 * mb, 10 * mb}
 		}, []int{6}},
-		{"little is spare", func(i int) heap { return heap{0, 10 * mb, 13 * mb} }, nil},
+		{"little is spare", func(i int) heap { return heap{0, 10 * mb, 12 * mb} }, nil},
 		{"little of a large heap is spare", func(i int) heap { return heap{0, 100 * mb, 120 * mb} }, nil},
 		{"a quarter of a large heap is spare", func(i int) heap { return heap{0, 100 * mb, 125 * mb} }, []int{1, 7, 13}},
 		{"as much is spare again and again", func(i int) heap { return heap{uint64(i) * mb / 2, 10 * mb, 15 * mb} }, []int{1, 7, 13}},
