@@ -26,7 +26,7 @@ const (
 	exceptionsSettle   = 30 * time.Second // until the statuses of the exceptions are written
 )
 
-// exceptionsIn are the namespaces of the measurement: processes of the first accept exceptions of the first only, and so on.
+// exceptionsIn are the namespaces of the measurement: one half of the processes accepts exceptions of the first only, the other half of the second.
 var exceptionsIn = [2]string{"exceptions-a", "exceptions-b"}
 
 // exceptions compares processes that have 500 exceptions in force, of which three are relevant, with processes of the same installation that have
