@@ -132,3 +132,16 @@ func TestLong(t *testing.T) {
 		}
 	}
 }
+
+// Tests that start goroutines, by themselves or in code that they call, run with the race detector.
+func TestRacing(t *testing.T) {
+	t.Chdir("../..")
+	defer func(path string) { modulePath = path }(modulePath)
+	modulePath = "ephor.invalid/ephor"
+	none := []string{"./internal/wildcard", "./internal/budget"}
+	some := []string{"./internal/fetch", "./internal/certs", "./internal/cel/compiler"} // goroutines of its own, a server, parallel tests
+	got, err := racing(slices.Concat(none, some))
+	if err != nil || !slices.Equal(got, some) {
+		t.Errorf("%q, %v; want %q", got, err, some)
+	}
+}

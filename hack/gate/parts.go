@@ -36,9 +36,10 @@ var busy = []part{
 	{"lint", sh("hack/lint.sh")},
 	{"generated files are up to date", sh("hack/verify-generated.sh")},
 	{"floors: imports against the architecture", test(suite{})},
-	{"unit tests, with -race where there is a C compiler", test(suite{
-		packages: units, race: true, flags: []string{"-timeout=15m", "-skip=" + anyOf(long)},
+	{"unit tests with goroutines, with -race where there is a C compiler", test(suite{
+		packages: unitsWith(true), race: true, flags: []string{"-timeout=15m", "-skip=" + anyOf(long)},
 	})},
+	{"unit tests without goroutines", test(suite{packages: unitsWith(false), flags: []string{"-timeout=15m", "-skip=" + anyOf(long)}})},
 	{"apply and test, which evaluate side by side, with -race where there is a C compiler", test(suite{
 		packages: fixed("./internal/cli/"), race: true, flags: []string{"-run=TestScripts/cmd_(apply|test)"},
 	})},
@@ -193,6 +194,7 @@ func isUnit(pkg string) bool {
 // dataAndTools are the packages of the part of that name.
 var dataAndTools = []string{"./bench/...", "./corpus/...", "./examples/...", "./hack/...", "./internal/cli"}
 
+// units returns the packages with unit tests.
 func units(*gate) ([]string, error) {
 	all, err := list("./...")
 	if err != nil {
@@ -201,6 +203,18 @@ func units(*gate) ([]string, error) {
 	data, err := list(dataAndTools...)
 	// The floors of the root are a part of their own.
 	return slices.DeleteFunc(all, func(p string) bool { return p == "." || !isUnit(p) || slices.Contains(data, p) }), err
+}
+
+// unitsWith returns those of them whose tests start goroutines, or those whose tests start none.
+func unitsWith(goroutines bool) func(*gate) ([]string, error) {
+	return func(g *gate) ([]string, error) {
+		all, err := units(g)
+		if err != nil {
+			return nil, err
+		}
+		with, err := racing(all)
+		return slices.DeleteFunc(all, func(p string) bool { return slices.Contains(with, p) != goroutines }), err
+	}
 }
 
 // clusters returns the packages that start a control plane.
