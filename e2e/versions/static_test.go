@@ -51,6 +51,10 @@ func TestStaticFiles(t *testing.T) {
 		return ""
 	}
 	file := func(parts ...string) string { return filepath.Join(append([]string{examples}, parts...)...) }
+	if got := try(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: few, namespace: default}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, `+
+		`template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: nginx}]}}}}`, "create", "-f", "-"); got != "" {
+		t.Error(got)
+	}
 	for _, step := range []struct {
 		want string // part of the error; empty for none
 		args []string
@@ -68,6 +72,10 @@ func TestStaticFiles(t *testing.T) {
 		if (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
 			t.Errorf("%v: %q, want %q", step.args, got, step.want)
 		}
+	}
+	impact := exec.CommandContext(ctx, filepath.Join(root, "bin", "ephor"), "impact", filepath.Join(dir, "validating-policies"), "--cluster", "--kubeconfig", c.Kubeconfig)
+	if out, err := impact.CombinedOutput(); err != nil || !strings.Contains(string(out), "vpol-limit-replicas.static.k8s.io") {
+		t.Errorf("impact on the objects of the cluster: %v\n%s", err, out)
 	}
 	webhooks := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: kyverno-resource-validating-webhook-cfg}, webhooks: []}`
 	if got := try(webhooks, "create", "-f", "-"); got != "" {

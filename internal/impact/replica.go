@@ -49,12 +49,14 @@ const defaultTimeout = 10 * time.Second
 // installation is the namespace that the webhooks exclude, as in the default values of the chart.
 const installation = "kyverno"
 
-// Replica answers requests as a replica of the admission controller would if the policies were in force. It is safe for concurrent use.
+// Replica answers requests as a replica of the admission controller would if the policies were in force, and as the API server would for the policies that it
+// evaluates itself. It is safe for concurrent use.
 type Replica struct {
 	options  Options
 	programs []*policy.Program
 	server   *admission.Server
 	snapshot *catalog.Snapshot
+	native   *catalog.Snapshot // the policies among them that the API server evaluates; nil for none
 	settings *settings.Settings
 
 	mu   sync.Mutex
@@ -105,6 +107,15 @@ func NewReplica(programs []*policy.Program, o Options) *Replica {
 	store := &settings.Store{}
 	store.Set(o.Settings)
 	r.snapshot = catalog.NewStatic(programs)
+	var native []*policy.Program
+	for _, p := range programs {
+		if !o.Families.Evaluates(p.APIVersion, p.Kind) {
+			native = append(native, p)
+		}
+	}
+	if len(native) > 0 {
+		r.native = catalog.NewStatic(native)
+	}
 	r.server = admission.New(admission.Options{
 		Families: o.Families, Namespace: installation, Timeout: o.Timeout,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
@@ -138,7 +149,7 @@ func (r *Replica) webhooks(version uint64) (*plan, error) {
 // Verdict is the answer of all webhooks to one request.
 type Verdict struct {
 	policy.Decision
-	// Asked is the number of webhooks that were called.
+	// Asked is the number of webhooks that were called, and of policies that the API server evaluated.
 	Asked int
 	// Results has the results of all rules, including the auditing ones, in the order of the webhooks.
 	Results []policy.Result
@@ -165,8 +176,14 @@ func (r *Replica) Answer(ctx context.Context, req *policy.Request) (Verdict, err
 		})
 	}
 	v := Verdict{Decision: policy.Decision{Allowed: true}}
-	on, err := r.mutate(ctx, hooks.mutating, req, &v)
+	on, err := r.callNative(ctx, policy.StageMutate, req, &v)
 	if err != nil || !v.Allowed {
+		return v, err
+	}
+	if on, err = r.mutate(ctx, hooks.mutating, on, &v); err != nil || !v.Allowed {
+		return v, err
+	}
+	if _, err := r.callNative(ctx, policy.StageValidate, on, &v); err != nil {
 		return v, err
 	}
 	for _, w := range hooks.validating {

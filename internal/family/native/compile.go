@@ -1,8 +1,6 @@
 package native
 
 import (
-	"slices"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
@@ -42,7 +40,7 @@ type Binding struct {
 	name, policy string
 	match        *constraint.Constraints
 	params       *celrule.Params // nil for none
-	denies       bool            // failures of a validating policy deny the request
+	action       policy.Action   // the effect of a validating policy's failures
 }
 
 // CompileBinding decodes and checks a binding of either kind. Use the binding only if no diagnostic is an error.
@@ -51,7 +49,14 @@ func CompileBinding(object map[string]any) (*Binding, diag.List) {
 		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
 		diags := strict.Decode(object, &b)
 		out, diags := newBinding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef, diags)
-		out.denies = slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)
+		for _, a := range b.Spec.ValidationActions {
+			switch a {
+			case admissionregistrationv1.Deny:
+				out.action |= policy.Deny
+			case admissionregistrationv1.Warn:
+				out.action |= policy.Warn
+			}
+		}
 		return out, diags
 	}
 	var b admissionregistrationv1.MutatingAdmissionPolicyBinding
@@ -101,8 +106,11 @@ type program struct {
 func Compile(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		_, out := compileValidation(in)
-		if len(in.Bindings) == 0 || slices.ContainsFunc(in.Bindings, func(b *Binding) bool { return b.denies }) {
+		if len(in.Bindings) == 0 {
 			out.Rules[0].Action.Default = policy.Deny
+		}
+		for _, b := range in.Bindings {
+			out.Rules[0].Action.Default |= b.action
 		}
 		return out
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -52,7 +53,7 @@ func (p *validation) compileChecks(spec *admissionregistrationv1.ValidatingAdmis
 }
 
 // decide returns the result of the policy for a request. It evaluates all bindings that select the request, or the policy alone if
-// there are none. A failure takes precedence over an error.
+// there are none. A failure takes precedence over an error, and one of a binding that denies over others.
 func (p *validation) decide(c *policy.Call) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {
@@ -63,14 +64,20 @@ func (p *validation) decide(c *policy.Call) policy.Yield {
 	}
 	out := policy.Yield{Status: policy.StatusSkip, Message: textSkipped, Unmatched: true}
 	for _, b := range bound {
-		switch y := p.evaluate(c, b); {
-		case y.Status == policy.StatusFail:
+		y := p.evaluate(c, b)
+		if y.Status == policy.StatusFail && (b == nil || b.action.Has(policy.Deny)) {
 			return y
-		case y.Status == policy.StatusError && out.Status != policy.StatusError, y.Status == policy.StatusPass && out.Status == policy.StatusSkip:
+		}
+		if y.Status != policy.StatusNone && rank(y.Status) > rank(out.Status) {
 			out = y
 		}
 	}
 	return out
+}
+
+// rank orders the results of bindings; the highest one is the policy's.
+func rank(s policy.Status) int {
+	return slices.Index([]policy.Status{policy.StatusSkip, policy.StatusPass, policy.StatusError, policy.StatusFail}, s)
 }
 
 // evaluate evaluates the checks with one binding, for each of its parameters; the first failure decides. If match conditions exclude the
