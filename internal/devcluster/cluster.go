@@ -109,7 +109,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	// Another control plane, on the same port, had other kinds.
-	c.kubectl = kubectls{bin: bin, env: []string{"KUBECACHEDIR=" + c.path("kubectl-cache")}}
+	c.kubectl = newKubectls(bin, c.path("kubectl-cache"))
 	if c.N, c.unlock, err = takeNumber(); err != nil {
 		return nil, err
 	}

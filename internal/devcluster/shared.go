@@ -111,7 +111,7 @@ func borrowed(plane string, unlock func()) (*Cluster, error) {
 	if c.Dir, err = os.MkdirTemp("", "ephor-devcluster-"); err != nil {
 		return nil, err
 	}
-	c.kubectl = kubectls{bin: c.bin, env: []string{"KUBECACHEDIR=" + c.path("kubectl-cache")}}
+	c.kubectl = newKubectls(c.bin, c.path("kubectl-cache"))
 	c.Kubeconfig = filepath.Join(plane, "admin.kubeconfig")
 	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
 		return nil, err
