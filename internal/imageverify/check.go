@@ -1,18 +1,11 @@
 package imageverify
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
-	"strings"
 
 	"ephor.invalid/ephor/internal/policy"
-	"ephor.invalid/ephor/internal/trace"
 	"ephor.invalid/ephor/internal/world"
-)
-
-var (
-	errVerification = fmt.Errorf("image verification is %w", world.ErrUnavailable)
-	errRegistries   = fmt.Errorf("image registries are %w", world.ErrUnavailable)
 )
 
 // textPlan begins the message of an entry whose signers are unknown, because their variables cannot be resolved.
@@ -23,27 +16,23 @@ const textCached = "verified from cache"
 
 // check verifies one image by one entry.
 type check struct {
-	call     *policy.Call
+	Verifier
 	image    *target
 	language Session
 	plan     *Plan
-	login    world.ImageRequest // the credentials of the object
-	keep     string             // the requester for whom answers may be remembered; empty for none
-	asked    int                // the number of answers
-	recalled int                // the number of answers that came from the cache
-	answers  []policy.Attested
 }
 
 // signed verifies signatures, then attestations, and returns one result for both. A failed part takes precedence over an inconclusive one,
 // so that an outage does not hide that an image is unsigned.
-func (c *check) signed() policy.Yield {
+func (c *check) signed(login world.ImageRequest) policy.Yield {
 	var err error
 	if c.plan, err = c.language.Plan(); err != nil {
 		return failed(textPlan, err)
 	}
+	c.Registry = c.plan.Registry(login)
 	text := c.image.Pinned()
 	prefix := "failed to verify image " + text + ": "
-	if err := c.resolve(); err != nil {
+	if err := c.Find(c.Call.Context(), &c.image.Image); err != nil {
 		return unverified(prefix, err)
 	}
 	unknown := policy.Yield{}
@@ -63,7 +52,7 @@ func (c *check) signed() policy.Yield {
 	switch {
 	case unknown.Status != policy.StatusNone:
 		return unknown
-	case c.asked > 0 && c.recalled == c.asked:
+	case c.Recalled():
 		out.Message = textCached
 	case len(c.plan.Attestations) > 0:
 		out.Message = "verified image attestations for " + text
@@ -89,95 +78,22 @@ func unverified(prefix string, err error) policy.Yield {
 	return y
 }
 
-// resolve finds the digest of the tag, once for the whole review. All other requests use this digest. If registries cannot be reached, the
-// verifier returns the digest that it verified.
-func (c *check) resolve() (err error) {
-	if c.image.known == "" && c.call.World.Images.Image != nil {
-		c.image.known, err = Resolve(c.call, &c.image.Image, c.plan.Registry(c.login))
-	}
-	return err
-}
-
-// request returns the request about one attestor.
-func (c *check) request(e *Signer, kind string) (world.SignatureRequest, *bool) {
-	r, recalled := c.plan.Request, new(bool)
-	named := c.image.Reference
-	if c.image.known != "" {
-		named.Digest = c.image.known
-		r.For, r.Remembered = c.keep, recalled
-	}
-	r.Image, r.Type, r.Registry = named.String(), kind, c.plan.Registry(c.login)
-	if c.call.Request.Trace != nil {
-		r.Findings = new([]trace.Signature)
-	}
-	if e != nil {
-		r.Attestor = e.Attestor
-		if e.Repository != "" {
-			r.Repository = e.Repository
-		}
-	}
-	return r, recalled
-}
-
-// answered counts an answer.
-func (c *check) answered(recalled *bool) {
-	c.asked++
-	if *recalled {
-		c.recalled++
-	}
-}
-
 // signature verifies the signature of one attestor.
-func (c *check) signature(e *Signer) error {
-	signatures, err := c.signatures(e)
-	if err != nil {
-		return err
-	}
-	request, recalled := c.request(e, "")
-	digest, err := signatures.Verify(c.call.Context(), request)
-	if c.answered(recalled); err == nil {
-		err = c.same(digest)
-	}
-	c.recordAnswer(&request, "", e, digest, err)
-	return err
-}
+func (c *check) signature(e *Signer) error { return c.askSigner(e, "", "", nil) }
 
-// recordAnswer records the answer of an attestor, for events, and all signatures that were found, for the trace. If the attestor has no path, path
-// is used: that of the part to which it belongs.
-func (c *check) recordAnswer(r *world.SignatureRequest, path string, e *Signer, digest string, err error) {
-	image := r.Image
-	if digest != "" && !strings.Contains(image, "@") {
-		image += "@" + digest
+// askSigner asks about one attestor. If it has no path, path is used: that of the part to which it belongs.
+func (c *check) askSigner(e *Signer, path, kind string, examine func([]world.Statement) error) error {
+	r := c.plan.Request
+	r.Type, r.Registry = kind, c.Registry
+	if e != nil {
+		if e.Attestor == nil {
+			return errors.New("keys, certificates, keyless, or a nested attestor is required")
+		}
+		r.Attestor = e.Attestor
+		r.Repository = cmp.Or(e.Repository, r.Repository)
+		path = cmp.Or(e.Path, path)
 	}
-	if e != nil && e.Path != "" {
-		path = e.Path
-	}
-	c.answers = append(c.answers, asked(image, path, r.Type, r.Attestor, err))
-	if r.Findings != nil {
-		c.call.Request.Trace.Attestor(noted(image, path, r.Type, r.Attestor, *r.Findings, err))
-	}
-}
-
-func (c *check) signatures(e *Signer) (world.Signatures, error) {
-	if e != nil && e.Attestor == nil {
-		return nil, errors.New("keys, certificates, keyless, or a nested attestor is required")
-	}
-	if s := c.call.World.Signatures; s != nil {
-		return s, nil
-	}
-	return nil, errVerification
-}
-
-// same compares the verified digest with the known one: all attestors must refer to the same image.
-func (c *check) same(digest string) error {
-	switch {
-	case digest == "":
-		return errors.New("the verification gave no digest")
-	case c.image.known != "" && c.image.known != digest:
-		return &world.UnverifiedError{Reason: "digest mismatch: expected " + c.image.known + ", received " + digest}
-	}
-	c.image.known = digest
-	return nil
+	return c.Verify(c.Call.Context(), &c.image.Image, path, r, examine)
 }
 
 // attested verifies the statements of one type. It returns no result if they exist and their conditions hold.
@@ -202,39 +118,23 @@ func (c *check) attested(i int) policy.Yield {
 
 // statement evaluates the statements that one attestor signed: there must be at least one, and all must satisfy the conditions.
 func (c *check) statement(i int, e *Signer) error {
-	signatures, err := c.signatures(e)
-	if err != nil {
-		return err
-	}
-	kind := c.plan.Attestations[i].Type
-	request, recalled := c.request(e, kind)
-	digest, statements, err := signatures.Statements(c.call.Context(), request)
-	if c.answered(recalled); err == nil {
-		err = c.examine(i, digest, statements)
-	}
-	c.recordAnswer(&request, c.plan.Attestations[i].Path, e, digest, err)
-	return err
-}
-
-// examine evaluates the content of the statements of one attestor.
-func (c *check) examine(i int, digest string, statements []world.Statement) error {
-	kind := c.plan.Attestations[i].Type
-	var found []world.Statement
-	for _, st := range statements {
-		if st.Type == kind {
-			found = append(found, st)
+	a := &c.plan.Attestations[i]
+	var use func()
+	err := c.askSigner(e, a.Path, a.Type, func(statements []world.Statement) (err error) {
+		var found []world.Statement
+		for _, st := range statements {
+			if st.Type == a.Type {
+				found = append(found, st)
+			}
 		}
-	}
-	if len(found) == 0 {
-		return &world.UnverifiedError{Reason: "attestations not found for predicate type " + kind}
-	}
-	use, err := c.language.Examine(i, found)
-	if err != nil {
+		if len(found) == 0 {
+			return &world.UnverifiedError{Reason: "attestations not found for predicate type " + a.Type}
+		}
+		use, err = c.language.Examine(i, found)
 		return err
+	})
+	if err == nil {
+		use()
 	}
-	if err := c.same(digest); err != nil {
-		return err
-	}
-	use()
-	return nil
+	return err
 }

@@ -6,8 +6,9 @@
 //	}}, Language: language}                               // it defines the required signers, and evaluates the statements
 //	yield := rule.Evaluate(call, variables, images)
 //
-//	digest, err := imageverify.Resolve(call, image, credentials)
-//	object, err = imageverify.Pin(call, object, &image, digest)
+//	verifier, image := imageverify.Verifier{Call: call, Registry: credentials}, imageverify.NewImage(found)
+//	err := verifier.Verify(ctx, &image, ".attestors[0]", world.SignatureRequest{Format: imageverify.FormatCosign, Attestor: attestor}, nil)
+//	object, err = imageverify.Pin(call, object, &image.Image, image.Known)
 //
 // The mutating half of a rule (verify.go) verifies images, adds digests to tags and records in annotations what was verified; the
 // validating half (require.go) only checks the object. Requests to registries go through world.Images and world.Signatures, which

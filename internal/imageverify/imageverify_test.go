@@ -20,9 +20,14 @@ const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 type notary struct{ asked []string }
 
 func (n *notary) Verify(_ context.Context, r world.SignatureRequest) (string, error) {
-	n.asked = append(n.asked, r.Attestor.Key.PublicKey+"@"+r.Repository)
-	if r.Attestor.Key.PublicKey == "bad" {
+	n.asked = append(n.asked, r.Attestor.Key.PublicKey+"@"+r.Image)
+	switch r.Attestor.Key.PublicKey {
+	case "bad":
 		return "", &world.UnverifiedError{Reason: "no signature"}
+	case "outage":
+		return "", errors.New("connection refused")
+	case "moved":
+		return strings.Repeat("b", 3), nil
 	}
 	return digest, nil
 }
@@ -129,7 +134,6 @@ func TestT22DigestsAreNotShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := imageref.Image{Reference: reference, Pointer: "/spec/image"}
 	asked := 0
 	c.World.Images.Image = func(context.Context, world.ImageRequest) (map[string]any, error) {
 		asked++
@@ -140,7 +144,8 @@ func TestT22DigestsAreNotShared(t *testing.T) {
 		asked     int
 	}{{"", 1}, {"", 1}, {"team", 2}, {"team", 2}} {
 		c.Program = &policy.Program{Namespace: p.namespace}
-		if _, err := Resolve(c, &image, world.ImageRequest{}); err != nil || asked != p.asked {
+		image := NewImage(imageref.Image{Reference: reference, Pointer: "/spec/image"})
+		if err := (&Verifier{Call: c}).Resolve(t.Context(), &image); err != nil || asked != p.asked {
 			t.Errorf("in the namespace %q: %d requests, want %d; %v", p.namespace, asked, p.asked, err)
 		}
 	}
@@ -154,12 +159,12 @@ func TestPin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := imageref.Image{Reference: reference, Pointer: "/spec/image"}
-	found, err := Resolve(c, &image, world.ImageRequest{})
-	if err != nil || found != digest {
-		t.Fatal(found, err)
+	image := NewImage(imageref.Image{Reference: reference, Pointer: "/spec/image"})
+	verifier := Verifier{Call: c}
+	if err := verifier.Resolve(t.Context(), &image); err != nil || image.Known != digest {
+		t.Fatal(image.Known, err)
 	}
-	made, err := Pin(c, object, &image, found)
+	made, err := Pin(c, object, &image.Image, image.Known)
 	spec, _ := made["spec"].(map[string]any)
 	if err != nil || spec["image"] != reference.String()+"@"+digest || spec["other"] != "nginx" || image.Digest != digest {
 		t.Errorf("%v, %v, %v", made, image.Digest, err)
@@ -174,7 +179,9 @@ func TestPin(t *testing.T) {
 		t.Error("a digest was written where the place is not known")
 	}
 	c.World.Images = world.Images{}
-	if _, err := Resolve(c, &image, world.ImageRequest{}); !errors.Is(err, world.ErrUnavailable) {
+	reference.Tag = "other"
+	other := NewImage(imageref.Image{Reference: reference})
+	if err := verifier.Resolve(t.Context(), &other); !errors.Is(err, world.ErrUnavailable) {
 		t.Errorf("without registries: %v", err)
 	}
 }

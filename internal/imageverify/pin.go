@@ -12,43 +12,36 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// Resolve finds the digest of an image's tag, once in each review; credentials are used to log in.
-func Resolve(c *policy.Call, image *imageref.Image, credentials world.ImageRequest) (string, error) {
-	credentials.Confined = c.Program != nil && c.Program.Namespace != ""
-	return Digest(c.Context(), c.Request.Tags(), c.World, image.String(), credentials)
-}
-
-// Digest asks the registry for the digest of a reference, unless the review has asked before. Answers without TLS, and answers for a
+// digest asks the registry for the digest of a reference, unless the review has asked before. Answers without TLS, and answers for a
 // namespaced policy, are not reused for others.
-func Digest(ctx context.Context, tags *policy.Tags, w world.World, image string, credentials world.ImageRequest) (string, error) {
-	key := image
-	if credentials.Insecure {
+func (v *Verifier) digest(ctx context.Context, image string) (string, error) {
+	r, key := v.Registry, image
+	r.Reference = image
+	if r.Insecure {
 		key += " insecure"
 	}
-	if credentials.Confined {
+	if r.Confined = v.Call.Program != nil && v.Call.Program.Namespace != ""; r.Confined {
 		key += " confined"
 	}
-	return tags.Digest(key, func() (string, error) { return askDigest(ctx, w, image, credentials) })
+	return v.Call.Request.Tags().Digest(key, func() (string, error) { return askDigest(ctx, v.Call.World.Images, r) })
 }
 
 // askDigest sends the request to the registry.
-func askDigest(ctx context.Context, w world.World, image string, credentials world.ImageRequest) (string, error) {
-	images := w.Images
+func askDigest(ctx context.Context, images world.Images, r world.ImageRequest) (string, error) {
 	if images.Image == nil {
 		return "", errRegistries
 	}
-	credentials.Reference = image
 	if images.Digest != nil {
-		return images.Digest(ctx, credentials)
+		return images.Digest(ctx, r)
 	}
-	data, err := images.Image(ctx, credentials)
+	data, err := images.Image(ctx, r)
 	if err != nil {
 		return "", err
 	}
 	resolved, _ := data["resolvedImage"].(string)
 	_, digest, ok := strings.Cut(resolved, "@")
 	if !ok {
-		return "", fmt.Errorf("the registry gave no digest for %s", image)
+		return "", fmt.Errorf("the registry gave no digest for %s", r.Reference)
 	}
 	return digest, nil
 }

@@ -153,8 +153,8 @@ func (v *verification) withRecords(object map[string]any) (map[string]any, error
 		image := t.Pinned()
 		old, _ := own[image].(string)
 		own[image] = stronger(old, t.verdict)
-		if t.Digest == "" && t.known != "" {
-			digests[image] = t.known
+		if t.Digest == "" && t.Known != "" {
+			digests[image] = t.Known
 		}
 	}
 	if len(own) == 0 {

@@ -64,7 +64,7 @@ func (r *Rule) Evaluate(c *policy.Call, variables policy.Variables, images []ima
 		yields, object = run.yields, run.object
 		images = make([]imageref.Image, len(run.images))
 		for i := range run.images {
-			images[i] = run.images[i].Image
+			images[i] = run.images[i].Image.Image
 		}
 	}
 	if stages.Has(policy.StageValidate) && !unsuccessful(yields) {

@@ -4,11 +4,9 @@ import "ephor.invalid/ephor/internal/imageref"
 
 // target is the state of one image of an object during the evaluation.
 type target struct {
-	imageref.Image
+	Image
 	// spellings are the texts with which patterns are compared.
 	spellings []string
-	// known is the digest of the reference, or of its tag in this review; empty until it was requested.
-	known string
 	// verdict is the joint verdict of the entries, to be recorded; empty if no entry verifies the image.
 	verdict string
 }
@@ -16,7 +14,7 @@ type target struct {
 func targets(images []imageref.Image, d imageref.Defaults) []target {
 	out := make([]target, len(images))
 	for i := range images {
-		out[i] = target{Image: images[i], spellings: d.Spellings(images[i].Reference), known: images[i].Digest}
+		out[i] = target{Image: NewImage(images[i]), spellings: d.Spellings(images[i].Reference)}
 	}
 	return out
 }

@@ -46,7 +46,7 @@ func (v *verification) verify() error {
 			if !about {
 				continue
 			}
-			skips, err := e.Skips(v.call.Meter, &image.Image)
+			skips, err := e.Skips(v.call.Meter, &image.Image.Image)
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func hasError(yields []policy.Yield) bool {
 
 // evaluate verifies one image against one entry and returns the object with its digest.
 func (v *verification) evaluate(n int, image *target, object map[string]any, scan bool) (map[string]any, error) {
-	e, session := v.Entries[n], v.Language.Begin(v.variables, n, &image.Image)
+	e, session := v.Entries[n], v.Language.Begin(v.variables, n, &image.Image.Image)
 	verified := policy.Yield{}
 	if e.Verifies {
 		verified = v.signed(n, image, session)
@@ -126,13 +126,13 @@ func (v *verification) evaluate(n int, image *target, object map[string]any, sca
 // signed verifies the image. Answers about signatures may come from the cache, for the same entry of the same version of the policy, since
 // they are about a digest. Conditions and validate blocks are always evaluated.
 func (v *verification) signed(n int, image *target, session Session) policy.Yield {
-	c := check{call: v.call, image: image, language: session, login: v.login}
+	c := check{Verifier: Verifier{Call: v.call}, image: image, language: session}
 	if v.Entries[n].UseCache {
-		c.keep = Asker(v.call.Program, v.Name) + "\n" + strconv.Itoa(n)
+		c.For = Asker(v.call.Program, v.Name) + "\n" + strconv.Itoa(n)
 	}
-	y := c.signed()
-	if len(c.answers) > 0 {
-		y.Signatures = &policy.Signatures{Attested: c.answers}
+	y := c.signed(v.login)
+	if len(c.Answers) > 0 {
+		y.Signatures = &policy.Signatures{Attested: c.Answers}
 	}
 	return y
 }
@@ -147,16 +147,17 @@ func (v *verification) pin(session Session, image *target, object map[string]any
 	if image.Converted {
 		return nil, errConverted
 	}
-	if image.known == "" {
+	if image.Known == "" {
 		plan, err := session.Plan()
 		if err != nil {
 			return nil, err
 		}
-		if image.known, err = Resolve(v.call, &image.Image, plan.Registry(v.login)); err != nil {
+		registry := Verifier{Call: v.call, Registry: plan.Registry(v.login)}
+		if err := registry.Resolve(v.call.Context(), &image.Image); err != nil {
 			return nil, err
 		}
 	}
-	out, err := Pin(v.call, object, &image.Image, image.known)
+	out, err := Pin(v.call, object, &image.Image.Image, image.Known)
 	if err == nil {
 		v.pinned, image.spellings = true, v.call.Images.Spellings(image.Reference)
 	}

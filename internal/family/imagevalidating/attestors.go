@@ -17,7 +17,22 @@ import (
 
 // attestor returns the authority with which the verifier checks signatures. Parts of it may be expressions, which are evaluated at the
 // first use.
-type attestor func(run.TextOf) (imageverify.Authority, error)
+type attestor func(run.TextOf) (authority, error)
+
+// authority is an attestor in the form that verifiers use.
+type authority struct {
+	name string
+	// request is what all requests have in common: the format and the repository of signatures, and its pull secrets.
+	request world.SignatureRequest
+	// forms are alternatives, such as several keys: each is sufficient.
+	forms []*world.Attestor
+}
+
+// statement is a kind of statement about an image.
+type statement struct {
+	kind     string
+	referrer bool // it refers to the image in its registry; otherwise it is an in-toto statement
+}
 
 // textNoAuthority is Kyverno's, verbatim.
 const textNoAuthority = "cosign verifier needs to have one key, keyless or certificate fields set"
@@ -46,8 +61,8 @@ func compileAttestors(c *celrule.Compiler, in []policiesv1beta1.Attestor, path s
 }
 
 // compileAttestations compiles spec.attestations.
-func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, path string) map[string]imageverify.Testimony {
-	out := make(map[string]imageverify.Testimony, len(in))
+func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, path string) map[string]statement {
+	out := make(map[string]statement, len(in))
 	for i := range in {
 		a, at := &in[i], fmt.Sprintf("%s[%d]", path, i)
 		if a.Name == "" {
@@ -57,9 +72,9 @@ func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, 
 		case (a.InToto == nil) == (a.Referrer == nil):
 			c.Diags.Invalid(at, "", "exactly one of intoto and referrer must be set")
 		case a.InToto != nil:
-			out[a.Name] = imageverify.Testimony{Type: a.InToto.Type}
+			out[a.Name] = statement{kind: a.InToto.Type}
 		default:
-			out[a.Name] = imageverify.Testimony{Type: a.Referrer.Type, Referrer: true}
+			out[a.Name] = statement{kind: a.Referrer.Type, referrer: true}
 		}
 	}
 	return out
@@ -98,16 +113,15 @@ func compileNotary(c *celrule.Compiler, name string, in *policiesv1beta1.Notary,
 		warnOf(c, path+".tsaCerts.value", imageverify.CertificateMistake(in.TSACerts.Value))
 	}
 	certs, stamps := compileText(c, in.Certs, path+".certs"), compileText(c, in.TSACerts, path+".tsaCerts")
-	return func(of run.TextOf) (imageverify.Authority, error) {
-		trusted, err := certs.get(of)
-		if err != nil {
-			return imageverify.Authority{}, err
+	return func(of run.TextOf) (out authority, err error) {
+		form := &world.Attestor{Certificate: &world.CertificateAttestor{}}
+		if form.Certificate.Chain, err = certs.get(of); err != nil {
+			return out, err
 		}
-		form := &world.Attestor{Certificate: &world.CertificateAttestor{Chain: trusted}}
 		if form.CTLog.TSACertChain, err = stamps.get(of); err != nil {
-			return imageverify.Authority{}, err
+			return out, err
 		}
-		return imageverify.Authority{Name: name, Format: imageverify.FormatNotary, Forms: []*world.Attestor{form}}, nil
+		return authority{name, world.SignatureRequest{Format: imageverify.FormatNotary}, []*world.Attestor{form}}, nil
 	}
 }
 
@@ -193,7 +207,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 			subjects = append(subjects, subject)
 		}
 	}
-	return func(of run.TextOf) (out imageverify.Authority, err error) {
+	return func(of run.TextOf) (out authority, err error) {
 		common := world.Attestor{Annotations: in.Annotations, Rekor: rekor(in.CTLog), CTLog: ctlog(in.CTLog)}
 		if t := in.TUF; t != nil {
 			common.Trust = world.Trust{Mirror: t.Mirror, RootPath: t.Root.Path, RootData: t.Root.Data}
@@ -201,14 +215,14 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 		if common.Trust.TrustedRoot, err = root.get(of); err != nil {
 			return out, err
 		}
-		out = imageverify.Authority{Name: name, Format: imageverify.FormatCosign}
+		out = authority{name: name, request: world.SignatureRequest{Format: imageverify.FormatCosign}}
 		if s := in.Source; s != nil {
-			out.Repository, out.TagPrefix = s.Repository, s.TagPrefix
+			out.request.Repository, out.request.TagPrefix = s.Repository, s.TagPrefix
 			for _, r := range s.SignaturePullSecrets {
-				out.Secrets = append(out.Secrets, r.Name)
+				out.request.Registry.Secrets = append(out.request.Registry.Secrets, r.Name)
 			}
 		}
-		add := func(form world.Attestor) { out.Forms = append(out.Forms, &form) }
+		add := func(form world.Attestor) { out.forms = append(out.forms, &form) }
 		switch {
 		case in.Key != nil:
 			common.Algorithm = in.Key.HashAlgorithm

@@ -3,7 +3,6 @@ package imagevalidating
 import (
 	"fmt"
 
-	"ephor.invalid/ephor/internal/imageverify"
 	"ephor.invalid/ephor/internal/patch"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
@@ -25,25 +24,20 @@ func (r *evaluator) pin(c *policy.Call) policy.Yield {
 	if s == nil {
 		return policy.Yield{} // the validating rule reports exceptions and errors
 	}
-	digests := map[string]string{}
 	var operations []patch.Operation
 	for i := range s.images {
 		image := &s.images[i]
 		if image.pointer == "" || hasDigest(image.text) {
 			continue
 		}
-		digest, known := digests[image.text]
-		if !known {
-			parsed, err := c.Images.Parse(image.text)
-			if err == nil {
-				digest, err = imageverify.Digest(c.Context(), c.Request.Tags(), c.World, parsed.String(), s.panel.Registry)
-			}
-			if err != nil {
-				return policy.Yield{Status: policy.StatusError, Message: textResolve + image.text + ": " + err.Error(), Part: PartMutateDigest, Unknown: true}
-			}
-			digests[image.text] = digest
+		found, err := s.verifier.image(image.text)
+		if err == nil {
+			err = s.verifier.checks.Resolve(c.Context(), found)
 		}
-		operations = append(operations, patch.Operation{Op: "replace", Path: image.pointer, Value: image.text + "@" + digest})
+		if err != nil {
+			return policy.Yield{Status: policy.StatusError, Message: textResolve + image.text + ": " + err.Error(), Part: PartMutateDigest, Unknown: true}
+		}
+		operations = append(operations, patch.Operation{Op: "replace", Path: image.pointer, Value: image.text + "@" + found.Known})
 	}
 	if len(operations) == 0 {
 		return policy.Yield{}

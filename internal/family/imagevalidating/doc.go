@@ -5,8 +5,8 @@
 //
 // A Program has one validating rule for the policy and one for each generated configuration of Pod controllers (evaluate.go). For requests
 // it has an equal number of rules that add digests to tags (digest.go). Images are found in the fields of Pods and their controllers and by
-// expressions (images.go); matchImageReferences select some of them (references.go). Expressions count the attestors that signed an image;
-// imageverify.Panel answers their queries (attestors.go, verifier.go).
+// expressions (images.go); matchImageReferences select some of them (references.go). Expressions count the attestors that signed an image:
+// attestors.go compiles them, and verifier.go asks imageverify.Verifier about each.
 //
 // It verifies no signature itself. Without world.Signatures, the evaluation of a policy that verifies signatures ends with an error.
 //

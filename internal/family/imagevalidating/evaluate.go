@@ -35,7 +35,7 @@ type evaluator struct {
 	images       images
 	references   *references
 	attestors    map[string]attestor
-	attestations map[string]imageverify.Testimony
+	attestations map[string]statement
 	// attestorNames and attestationNames are the values of the variables attestors and attestations in expressions.
 	attestorNames, attestationNames map[string]any
 
@@ -46,10 +46,10 @@ type evaluator struct {
 
 // subject is an object whose images the policy selects.
 type subject struct {
-	in     *run.Input
-	run    *celrule.Run
-	panel  *imageverify.Panel
-	images []image // those selected by matchImageReferences
+	in       *run.Input
+	run      *celrule.Run
+	verifier *verifier
+	images   []image // those selected by matchImageReferences
 }
 
 // begin evaluates conditions and exceptions, and finds the images. If it returns no subject, the yield is the result.
@@ -68,12 +68,12 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	}
 	registry.Confined = c.Program != nil && c.Program.Namespace != ""
 	in.Registry, in.Attestors, in.Attestations = registry, r.attestorNames, r.attestationNames
-	s := &subject{in: in, panel: &imageverify.Panel{
-		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: registry,
-		Trace: c.Request.Trace,
+	s := &subject{in: in, verifier: &verifier{
+		evaluator: r, checks: imageverify.Verifier{Call: c, Registry: registry, For: imageverify.Asker(c.Program, c.Rule.Name)},
 	}}
 	in.Verifier = func(text run.TextOf) env.Verifier {
-		return &verifier{evaluator: r, meter: c.Meter, panel: s.panel, text: text}
+		s.verifier.text = text
+		return s.verifier
 	}
 	s.run = r.rule.Begin(c.Context(), c.Meter, in)
 	switch applies, err := s.run.Applies(); {
@@ -171,7 +171,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	if y = verdict(out, err); y.Status == policy.StatusFail && r.subject.Unlisted(c.Request) {
 		y = celpolicy.Existing(c, y, r.failures)
 	}
-	y.Signatures = &policy.Signatures{Images: s.panel.Verified(), Attested: s.panel.Answers()}
+	y.Signatures = &policy.Signatures{Images: s.verifier.verified, Attested: s.verifier.checks.Answers}
 	if err == nil {
 		y.Annotations = r.rule.Audited(out.Annotations)
 	}

@@ -1,0 +1,164 @@
+package imageverify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"ephor.invalid/ephor/internal/imageref"
+	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/trace"
+	"ephor.invalid/ephor/internal/world"
+)
+
+// Formats of signatures.
+const (
+	FormatCosign = "Cosign"
+	FormatNotary = "Notary"
+)
+
+var (
+	errVerification = fmt.Errorf("image verification is %w", world.ErrUnavailable)
+	errRegistries   = fmt.Errorf("image registries are %w", world.ErrUnavailable)
+)
+
+// Verifier checks who signed images, and which statements exist about them, in one evaluation. It makes each check once, holds all checks
+// of an image to one digest, and records the answers. An inconclusive check is an error that is no world.UnverifiedError.
+type Verifier struct {
+	Call *policy.Call
+	// Registry holds the credentials for the digests of tags.
+	Registry world.ImageRequest
+	// For is the requester for whom answers may be remembered, empty for none.
+	For string
+	// Answers are those of the attestors, in the order of the checks, for events.
+	Answers []policy.Attested
+
+	asked, recalled int // all answers, and those from the cache
+}
+
+// Image is an image during an evaluation.
+type Image struct {
+	imageref.Image
+	// Known is the digest of the reference, or of its tag in this review; empty until it was requested.
+	Known   string
+	answers map[question]answer
+}
+
+// NewImage returns an image about which nothing was asked.
+func NewImage(i imageref.Image) Image { return Image{Image: i, Known: i.Digest} }
+
+// question identifies a check of an image: of its signature, or of its statements of a type.
+type question struct {
+	attestor   *world.Attestor
+	statements bool
+	kind       string
+}
+
+type answer struct {
+	request    world.SignatureRequest // empty if it could not be sent
+	digest     string
+	statements []world.Statement
+	err        error
+}
+
+// Verify checks whether the attestor of the request signed the image or, if examine is set, statements of the requested type that satisfy it.
+// Path is the attestor's field in the policy. Without an attestor it reads the statements of anyone, and records nothing.
+func (v *Verifier) Verify(ctx context.Context, image *Image, path string, r world.SignatureRequest, examine func([]world.Statement) error) error {
+	at := question{r.Attestor, examine != nil, r.Type}
+	a, known := image.answers[at]
+	if !known {
+		if a = v.ask(ctx, image, r, examine != nil); image.answers == nil {
+			image.answers = map[question]answer{}
+		}
+		image.answers[at] = a
+	}
+	err := a.err
+	if err == nil && examine != nil {
+		err = examine(a.statements)
+	}
+	if err == nil {
+		err = image.same(a.digest)
+	}
+	if !known {
+		v.record(&a, path, err)
+	}
+	return err
+}
+
+// ask sends a request about the known digest of the image, or about its tag where registries cannot be reached.
+func (v *Verifier) ask(ctx context.Context, image *Image, r world.SignatureRequest, statements bool) (a answer) {
+	signatures := v.Call.World.Signatures
+	if signatures == nil {
+		return answer{err: errVerification}
+	}
+	if err := v.Find(ctx, image); err != nil {
+		if missing := (*world.NoImageError)(nil); errors.As(err, &missing) {
+			err = &world.UnverifiedError{Reason: err.Error()}
+		}
+		return answer{err: err}
+	}
+	remembered, reference := false, image.Reference
+	if image.Known != "" {
+		reference.Digest, r.For, r.Remembered = image.Known, v.For, &remembered
+	}
+	if r.Image = reference.String(); v.Call.Request.Trace != nil {
+		r.Findings = new([]trace.Signature)
+	}
+	if a.request = r; statements {
+		a.digest, a.statements, a.err = signatures.Statements(ctx, r)
+	} else {
+		a.digest, a.err = signatures.Verify(ctx, r)
+	}
+	if v.asked++; remembered {
+		v.recalled++
+	}
+	return a
+}
+
+// Recalled reports whether all answers came from the cache.
+func (v *Verifier) Recalled() bool { return v.asked > 0 && v.recalled == v.asked }
+
+// Find is Resolve if registries can be reached. Otherwise the first verification finds the digest.
+func (v *Verifier) Find(ctx context.Context, image *Image) error {
+	if v.Call.World.Images.Image == nil {
+		return nil
+	}
+	return v.Resolve(ctx, image)
+}
+
+// Resolve finds the digest of the image's tag, once for the whole review: all checks, records and changes refer to it.
+func (v *Verifier) Resolve(ctx context.Context, image *Image) (err error) {
+	if image.Known == "" {
+		image.Known, err = v.digest(ctx, image.String())
+	}
+	return err
+}
+
+// same compares the verified digest with the known one: all attestors must refer to the same content.
+func (i *Image) same(digest string) error {
+	switch {
+	case digest == "":
+		return errors.New("the verification gave no digest")
+	case i.Known != "" && i.Known != digest:
+		return &world.UnverifiedError{Reason: "digest mismatch: expected " + i.Known + ", received " + digest}
+	}
+	i.Known = digest
+	return nil
+}
+
+// record keeps the answer of an attestor for events, and all signatures that were found for the trace.
+func (v *Verifier) record(a *answer, path string, err error) {
+	r := &a.request
+	if r.Attestor == nil {
+		return
+	}
+	image := r.Image
+	if a.digest != "" && !strings.Contains(image, "@") {
+		image += "@" + a.digest
+	}
+	v.Answers = append(v.Answers, asked(image, path, r.Type, r.Attestor, err))
+	if r.Findings != nil {
+		v.Call.Request.Trace.Attestor(noted(image, path, r.Type, r.Attestor, *r.Findings, err))
+	}
+}
