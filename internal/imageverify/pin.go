@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/patch"
-	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -46,18 +44,20 @@ func askDigest(ctx context.Context, images world.Images, r world.ImageRequest) (
 	return digest, nil
 }
 
-// Pin returns the object with the digest added to the reference of the image. It does not change the object itself, but sets the digest of
-// image.
-func Pin(c *policy.Call, object map[string]any, image *imageref.Image, digest string) (map[string]any, error) {
+// Pin returns the object with the digest added to the tag of the image. It does not change the object itself, but sets the digest of image.
+func (v *Verifier) Pin(object map[string]any, image *Image) (map[string]any, error) {
 	if image.Converted {
 		return nil, errConverted
 	}
-	pinned := image.Reference
-	pinned.Digest = digest
-	if _, err := c.Images.Parse(pinned.String()); err != nil {
+	if err := v.Resolve(v.Call.Context(), image); err != nil {
 		return nil, err
 	}
-	made, err := patch.ApplyJSON(c.Meter, object, []patch.Operation{{Op: "replace", Path: image.Pointer, Value: pinned.String()}})
+	pinned := image.Reference
+	pinned.Digest = image.Known
+	if _, err := v.Call.Images.Parse(pinned.String()); err != nil {
+		return nil, err
+	}
+	made, err := patch.ApplyJSON(v.Call.Meter, object, []patch.Operation{{Op: "replace", Path: image.Pointer, Value: pinned.String()}})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func Pin(c *policy.Call, object map[string]any, image *imageref.Image, digest st
 	if !ok {
 		return nil, errNotAnObject
 	}
-	image.Digest = digest
+	image.Reference = pinned
 	return out, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"ephor.invalid/ephor/internal/imageref"
@@ -161,4 +162,19 @@ func (v *Verifier) record(a *answer, path string, err error) {
 	if r.Findings != nil {
 		v.Call.Request.Trace.Attestor(noted(image, path, r.Type, r.Attestor, *r.Findings, err))
 	}
+}
+
+// Asker returns the key under which answers for a part of a policy, in its version, are remembered.
+func Asker(p *policy.Program, part string) string {
+	return strings.Join([]string{p.Kind, p.Key(), p.UID, strconv.FormatInt(p.Generation, 10), part}, "\n")
+}
+
+// WithLogin adds the credentials of the request's object, if it has Pods.
+func WithLogin(r *world.ImageRequest, request *policy.Request, object map[string]any) {
+	pod, ok := imageref.PodOf(request.GVK.Kind, object)
+	if !ok {
+		return
+	}
+	r.Platform = pod.Platform
+	r.Object = world.ObjectSecrets{Namespace: request.Namespace, Names: pod.Secrets, ServiceAccount: pod.ServiceAccount}
 }

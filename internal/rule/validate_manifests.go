@@ -81,12 +81,12 @@ func (m *manifestCheck) evaluate(s *scope.Scope) policy.Yield {
 	var verified []string
 	for i := range plan.Attestors {
 		run.signed = nil
-		r := plan.Attestors[i].Satisfy(run.entry)
+		r := plan.Attestors[i].satisfy(run.entry)
 		counts := fmt.Sprintf("; verifiedCount %d; requiredCount %d; message ", r.Verified, r.Required)
-		if !r.OK() {
-			y := r.Yield("manifest verification failed" + counts)
+		if !r.ok() {
+			y := r.yield("manifest verification failed" + counts)
 			if y.Status == policy.StatusError {
-				y = r.Yield(textManifestError)
+				y = r.yield(textManifestError)
 			}
 			return y
 		}
@@ -112,7 +112,7 @@ type manifestRun struct {
 
 // entry verifies the signature of one attestor. The requester controls the annotations, so a mistake in them is a failure. If it were an
 // error, a failurePolicy might admit the request.
-func (r *manifestRun) entry(e *imageverify.Signer) error {
+func (r *manifestRun) entry(e *signer) error {
 	if e.Attestor == nil {
 		return errors.New("keys, certificates, keyless, or a nested attestor is required")
 	}

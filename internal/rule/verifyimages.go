@@ -5,9 +5,9 @@ import (
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/imageref"
-	"ephor.invalid/ephor/internal/imageverify"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/scope"
+	"ephor.invalid/ephor/internal/value"
 )
 
 var verifyImages = &Kind{
@@ -43,7 +43,7 @@ func on(b *bool) bool { return b == nil || *b }
 
 // imageRule is a compiled verifyImages rule.
 type imageRule struct {
-	imageverify.Rule
+	name       string
 	entries    []*imageEntry
 	extractors extractors
 }
@@ -51,12 +51,10 @@ type imageRule struct {
 // imageRule compiles the entries of the rule.
 func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 	c.reads.Needs.Merge(policy.Needs{Images: true, OldObject: true, Operation: true, Registries: true})
-	v := &imageRule{Rule: imageverify.Rule{Name: r.Name}, extractors: c.extractors(r)}
+	v := &imageRule{name: r.Name, extractors: c.extractors(r)}
 	for i := range r.VerifyImages {
-		e := c.imageEntry(&r.VerifyImages[i], c.in.Path+index(".verifyImages", i))
-		v.entries, v.Entries = append(v.entries, e), append(v.Entries, &e.Entry)
+		v.entries = append(v.entries, c.imageEntry(&r.VerifyImages[i], c.in.Path+index(".verifyImages", i)))
 	}
-	v.Language = v
 	if len(v.extractors) > 0 {
 		c.bind = func(s *scope.Scope) *scope.Scope {
 			return s.WithLazy("images", func(before *scope.Scope) (any, error) {
@@ -74,7 +72,8 @@ func (v *imageRule) concerns(s *scope.Scope) bool {
 	return err != nil || len(images) > 0
 }
 
-// evaluate finds the images of the object and evaluates the rule.
+// evaluate does the halves of the rule's work that the call requests: one changes the object and reports on every image, the
+// other only checks the object.
 func (v *imageRule) evaluate(s *scope.Scope) policy.Yield {
 	if s.Request.Operation == policy.Delete {
 		return policy.Yield{}
@@ -86,5 +85,60 @@ func (v *imageRule) evaluate(s *scope.Scope) policy.Yield {
 	if len(images) == 0 {
 		return policy.Yield{}
 	}
-	return v.Evaluate(s.Call, s, images)
+	stages := s.Stages
+	if stages == 0 {
+		stages = s.Rule.Stage
+	}
+	var yields []policy.Yield
+	var object map[string]any
+	if stages.Has(policy.StageVerifyImages) && slices.ContainsFunc(v.entries, (*imageEntry).acts) {
+		run := &verification{imageRule: v, Scope: s, images: imageTargets(images, s.Images)}
+		if err := run.verify(); err != nil {
+			return failed("", err)
+		}
+		yields, object = run.yields, run.object
+		images = make([]imageref.Image, len(run.images))
+		for i := range run.images {
+			images[i] = run.images[i].Image.Image
+		}
+	}
+	if stages.Has(policy.StageValidate) && !unsuccessful(yields) {
+		if y := v.require(s, images, object); y.Status != policy.StatusNone {
+			yields = append(yields, y)
+		}
+	}
+	return joinYields(yields, object)
+}
+
+// unsuccessful reports whether a verification failed. Then its results are not required again, since that would only repeat
+// the message.
+func unsuccessful(yields []policy.Yield) bool {
+	return anyYield(yields, func(y *policy.Yield) bool { return y.Status == policy.StatusFail || y.Status == policy.StatusError })
+}
+
+// joinYields joins several results into one Yield, without duplicates.
+func joinYields(yields []policy.Yield, object map[string]any) policy.Yield {
+	if len(yields) == 0 {
+		return policy.Yield{}
+	}
+	out := yields[0]
+	for _, y := range yields[1:] {
+		same := func(o *policy.Yield) bool { return o.Status == y.Status && o.Message == y.Message }
+		if !same(&yields[0]) && !anyYield(out.Also, same) {
+			out.Also = append(out.Also, y)
+		}
+	}
+	if object != nil {
+		out.Object = value.Of(object)
+	}
+	return out
+}
+
+func anyYield(yields []policy.Yield, is func(*policy.Yield) bool) bool {
+	for i := range yields {
+		if is(&yields[i]) {
+			return true
+		}
+	}
+	return false
 }

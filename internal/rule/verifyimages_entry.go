@@ -5,7 +5,6 @@ import (
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/condition"
-	"ephor.invalid/ephor/internal/imageverify"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/scope"
 	"ephor.invalid/ephor/internal/strict"
@@ -14,25 +13,35 @@ import (
 
 // imageEntry is one compiled entry of verifyImages.
 type imageEntry struct {
-	imageverify.Entry
+	references
+	// mutateDigest: a digest is added to each tag. verifyDigest: an image without a digest fails. required: an image that was not verified
+	// fails.
+	mutateDigest, verifyDigest, required bool
+	verifies                             bool // there is a required signer or a required statement
+	useCache                             bool // answers about signatures may be remembered
 
 	// plan holds the required signers. It is computed with the rule unless it contains variables. These are read only for an image
 	// that the entry selects, so that other objects in the cluster do not depend on them.
-	plan       *imageverify.Plan
+	plan       *imagePlan
 	variables  *template.Template
 	names      []string         // the names of the variables for statements, by attestation; empty if there is none
 	conditions []*condition.Set // by attestation; nil if there are none
 	deny       handler          // nil if there is no validate block
 }
 
+// acts reports whether the entry has work in a mutating review.
+func (x *imageEntry) acts() bool {
+	return x.verifies || x.mutateDigest || x.deny != nil || len(x.skipped) > 0
+}
+
 func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imageEntry {
 	e = ModernImages(e)
 	c.imageMistakes(e, path)
-	out := &imageEntry{Entry: imageverify.Entry{
-		References:   imageverify.NewReferences(e.ImageReferences, e.SkipImageReferences),
-		MutateDigest: on(e.MutateDigest), VerifyDigest: on(e.VerifyDigest), Required: on(e.Required), UseCache: on(e.UseCache),
-		Verifies: len(e.Attestors)+len(e.Attestations) > 0, Validates: e.Validation != nil,
-	}}
+	out := &imageEntry{
+		references:   newReferences(e.ImageReferences, e.SkipImageReferences),
+		mutateDigest: on(e.MutateDigest), verifyDigest: on(e.VerifyDigest), required: on(e.Required), useCache: on(e.UseCache),
+		verifies: len(e.Attestors)+len(e.Attestations) > 0,
+	}
 	for i := range e.Attestations {
 		a := &e.Attestations[i]
 		var set *condition.Set
@@ -80,7 +89,7 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 }
 
 // planFor returns the plan with the values of the variables in the scope.
-func (x *imageEntry) planFor(s *scope.Scope) (*imageverify.Plan, error) {
+func (x *imageEntry) planFor(s *scope.Scope) (*imagePlan, error) {
 	if x.plan != nil {
 		return x.plan, nil
 	}

@@ -14,8 +14,8 @@ const defaultAlgorithm = "sha256"
 
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
 
-func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
-	p := &imageverify.Plan{
+func planOf(e *kyvernov1.ImageVerification) *imagePlan {
+	p := &imagePlan{
 		Request: world.SignatureRequest{Format: string(e.Type), Repository: e.Repository, Referrers: e.CosignOCI11, Registry: credentials(e)},
 	}
 	if p.Request.Format == "" {
@@ -30,7 +30,7 @@ func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
 			kind = a.PredicateType
 		}
 		path := index(".attestations", i)
-		p.Attestations = append(p.Attestations, imageverify.Attestation{
+		p.Attestations = append(p.Attestations, imageAttestation{
 			Path: path, Type: kind, Attestors: attestorSets(a.Attestors, path, notary), Otherwise: anyIdentity(notary),
 		})
 	}
@@ -39,11 +39,11 @@ func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
 
 // anyIdentity returns the signer of attestations without an attestor: any holder of a certificate from a trusted authority. For Notary
 // there is no such signer.
-func anyIdentity(notary bool) *imageverify.Signer {
+func anyIdentity(notary bool) signer {
 	if notary {
-		return &imageverify.Signer{}
+		return signer{}
 	}
-	return &imageverify.Signer{Attestor: &world.Attestor{Keyless: &world.KeylessAttestor{}, Algorithm: defaultAlgorithm}}
+	return signer{Attestor: &world.Attestor{Keyless: &world.KeylessAttestor{}, Algorithm: defaultAlgorithm}}
 }
 
 func credentials(e *kyvernov1.ImageVerification) world.ImageRequest {
@@ -57,16 +57,16 @@ func credentials(e *kyvernov1.ImageVerification) world.ImageRequest {
 	return out
 }
 
-func attestorSets(in []kyvernov1.AttestorSet, path string, notary bool) []imageverify.Set {
-	out := make([]imageverify.Set, len(in))
+func attestorSets(in []kyvernov1.AttestorSet, path string, notary bool) []attestorSet {
+	out := make([]attestorSet, len(in))
 	for i := range in {
 		out[i] = attestorSetOf(&in[i], path+index(".attestors", i), notary)
 	}
 	return out
 }
 
-func attestorSetOf(in *kyvernov1.AttestorSet, path string, notary bool) imageverify.Set {
-	out := imageverify.Set{Path: path}
+func attestorSetOf(in *kyvernov1.AttestorSet, path string, notary bool) attestorSet {
+	out := attestorSet{Path: path}
 	for i := range in.Entries {
 		e := &in.Entries[i]
 		if e.Keys == nil {
@@ -88,8 +88,8 @@ func attestorSetOf(in *kyvernov1.AttestorSet, path string, notary bool) imagever
 	return out
 }
 
-func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverify.Signer {
-	out := imageverify.Signer{Path: path, Repository: e.Repository}
+func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) signer {
+	out := signer{Path: path, Repository: e.Repository}
 	a := &world.Attestor{Annotations: e.Annotations, Algorithm: e.SignatureAlgorithm}
 	switch {
 	case e.Keys != nil:

@@ -1,21 +1,24 @@
-package imageverify
+package rule
 
 import (
+	"slices"
 	"strings"
 
 	"ephor.invalid/ephor/internal/imageref"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
 )
 
 // require is the validating half: images need digests and records of their verification. It sends no requests. object is the result of the
 // mutating half in the same evaluation; nil if there is none.
-func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[string]any) policy.Yield {
-	if c.Request.Origin == policy.FromScan && r.verifies() {
+func (v *imageRule) require(s *scope.Scope, images []imageref.Image, object map[string]any) policy.Yield {
+	c := s.Call
+	if c.Request.Origin == policy.FromScan && slices.ContainsFunc(v.entries, func(e *imageEntry) bool { return e.verifies }) {
 		return policy.Yield{} // a scan verifies the images itself, and records nothing
 	}
 	if object == nil {
 		var err error
-		if object, err = subject(c); err != nil {
+		if object, err = subject(s); err != nil {
 			return failed("", err)
 		}
 	}
@@ -26,32 +29,27 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 	for i := range images {
 		spellings[i] = c.Images.Spellings(images[i].Reference)
 	}
-	for _, e := range r.Entries {
-		if !e.VerifyDigest && !e.Required {
+	for _, e := range v.entries {
+		if !e.verifyDigest && !e.required {
 			continue
 		}
 		for i := range images {
 			image := &images[i]
-			about, err := e.About(c.Meter, spellings[i])
-			if err != nil {
+			selected, skips, err := e.selects(c.Meter, image, spellings[i])
+			switch {
+			case err != nil:
 				return failed("", err)
-			}
-			if !about {
+			case !selected:
 				continue
-			}
-			skips, err := e.Skips(c.Meter, image)
-			if err != nil {
-				return failed("", err)
-			}
-			if skips {
+			case skips:
 				skipped = append(skipped, image.Pinned())
 				continue
 			}
 			checked = true
-			if e.VerifyDigest && image.Digest == "" {
+			if e.verifyDigest && image.Digest == "" {
 				return policy.Yield{Status: policy.StatusFail, Message: "missing digest for " + image.Pinned()}
 			}
-			if !e.Required {
+			if !e.required {
 				continue
 			}
 			if recorded == nil {

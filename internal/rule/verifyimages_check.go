@@ -1,10 +1,15 @@
-package imageverify
+package rule
 
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
+	"ephor.invalid/ephor/internal/imageverify"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/scope"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -14,22 +19,40 @@ const textPlan = "variable substitution failed: "
 // textCached is the message if all answers came from the cache.
 const textCached = "verified from cache"
 
-// check verifies one image by one entry.
-type check struct {
-	Verifier
-	image    *target
-	language Session
-	plan     *Plan
+// imageCheck verifies one image by one entry.
+type imageCheck struct {
+	imageverify.Verifier
+	entry *imageEntry
+	image *imageTarget
+	scope *scope.Scope       // statements that were verified extend it by their names
+	login world.ImageRequest // the credentials of the object
+	plan  *imagePlan
+}
+
+// begin computes who must sign the image.
+func (c *imageCheck) begin() (err error) {
+	if c.plan == nil {
+		if c.plan, err = c.entry.planFor(c.scope); err == nil {
+			c.Registry = c.plan.registry(c.login)
+		}
+	}
+	return err
+}
+
+// pin adds the digest to the tag: the verified one, if the entry verifies.
+func (c *imageCheck) pin(object map[string]any) (map[string]any, error) {
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	return c.Pin(object, &c.image.Image)
 }
 
 // signed verifies signatures, then attestations, and returns one result for both. A failed part takes precedence over an inconclusive one,
 // so that an outage does not hide that an image is unsigned.
-func (c *check) signed(login world.ImageRequest) policy.Yield {
-	var err error
-	if c.plan, err = c.language.Plan(); err != nil {
+func (c *imageCheck) signed() policy.Yield {
+	if err := c.begin(); err != nil {
 		return failed(textPlan, err)
 	}
-	c.Registry = c.plan.Registry(login)
 	text := c.image.Pinned()
 	prefix := "failed to verify image " + text + ": "
 	if err := c.Find(c.Call.Context(), &c.image.Image); err != nil {
@@ -37,8 +60,8 @@ func (c *check) signed(login world.ImageRequest) policy.Yield {
 	}
 	unknown := policy.Yield{}
 	for i := range c.plan.Attestors {
-		if r := c.plan.Attestors[i].Satisfy(c.signature); !r.OK() {
-			if unknown = worse(unknown, r.Yield(prefix)); unknown.Status == policy.StatusFail {
+		if r := c.plan.Attestors[i].satisfy(c.signature); !r.ok() {
+			if unknown = worse(unknown, r.yield(prefix)); unknown.Status == policy.StatusFail {
 				return unknown
 			}
 		}
@@ -79,47 +102,43 @@ func unverified(prefix string, err error) policy.Yield {
 }
 
 // signature verifies the signature of one attestor.
-func (c *check) signature(e *Signer) error { return c.askSigner(e, "", "", nil) }
+func (c *imageCheck) signature(e *signer) error { return c.askSigner(e, "", "", nil) }
 
 // askSigner asks about one attestor. If it has no path, path is used: that of the part to which it belongs.
-func (c *check) askSigner(e *Signer, path, kind string, examine func([]world.Statement) error) error {
+func (c *imageCheck) askSigner(e *signer, path, kind string, examine func([]world.Statement) error) error {
 	r := c.plan.Request
 	r.Type, r.Registry = kind, c.Registry
-	if e != nil {
-		if e.Attestor == nil {
-			return errors.New("keys, certificates, keyless, or a nested attestor is required")
-		}
-		r.Attestor = e.Attestor
-		r.Repository = cmp.Or(e.Repository, r.Repository)
-		path = cmp.Or(e.Path, path)
+	if r.Attestor = e.Attestor; e.Attestor == nil {
+		return errors.New("keys, certificates, keyless, or a nested attestor is required")
 	}
-	return c.Verify(c.Call.Context(), &c.image.Image, path, r, examine)
+	r.Repository = cmp.Or(e.Repository, r.Repository)
+	return c.Verify(c.Call.Context(), &c.image.Image, cmp.Or(e.Path, path), r, examine)
 }
 
 // attested verifies the statements of one type. It returns no result if they exist and their conditions hold.
-func (c *check) attested(i int) policy.Yield {
+func (c *imageCheck) attested(i int) policy.Yield {
 	a := &c.plan.Attestations[i]
 	if a.Type == "" {
 		return policy.Yield{Status: policy.StatusFail, Message: a.Path + ": missing type"}
 	}
-	statement := func(e *Signer) error { return c.statement(i, e) }
+	statement := func(e *signer) error { return c.statement(i, e) }
 	if len(a.Attestors) == 0 {
-		r := Result{Required: 1}
-		r.add(statement(a.Otherwise))
+		r := setResult{Required: 1}
+		r.add(statement(&a.Otherwise))
 		return r.attestation()
 	}
 	out := policy.Yield{}
 	for j := range a.Attestors {
-		r := a.Attestors[j].Satisfy(statement)
+		r := a.Attestors[j].satisfy(statement)
 		out = worse(out, r.attestation())
 	}
 	return out
 }
 
 // statement evaluates the statements that one attestor signed: there must be at least one, and all must satisfy the conditions.
-func (c *check) statement(i int, e *Signer) error {
+func (c *imageCheck) statement(i int, e *signer) error {
 	a := &c.plan.Attestations[i]
-	var use func()
+	var named *scope.Scope
 	err := c.askSigner(e, a.Path, a.Type, func(statements []world.Statement) (err error) {
 		var found []world.Statement
 		for _, st := range statements {
@@ -130,11 +149,43 @@ func (c *check) statement(i int, e *Signer) error {
 		if len(found) == 0 {
 			return &world.UnverifiedError{Reason: "attestations not found for predicate type " + a.Type}
 		}
-		use, err = c.language.Examine(i, found)
+		named, err = c.examine(i, found)
 		return err
 	})
 	if err == nil {
-		use()
+		c.scope = named
 	}
 	return err
+}
+
+// examine evaluates the conditions of an attestation, which all statements must satisfy, and returns the scope with the last one by its
+// name.
+func (c *imageCheck) examine(i int, statements []world.Statement) (*scope.Scope, error) {
+	name, conditions := c.entry.names[i], c.entry.conditions[i]
+	named := c.scope
+	for _, st := range statements {
+		if name != "" {
+			named = c.scope.With(name, st.Predicate)
+		}
+		if conditions == nil {
+			continue
+		}
+		verdict, err := conditions.Eval(named.QueryEnv(), withFields(named, st.Predicate))
+		if err != nil {
+			return nil, fmt.Errorf("failed to check attestations: %w", err)
+		}
+		if !verdict.OK {
+			return nil, &world.UnverifiedError{Reason: "attestation checks failed for " + c.image.Pinned() + " and predicate " + st.Type + ": " + verdict.Message()}
+		}
+	}
+	return named, nil
+}
+
+// withFields defines the fields of a predicate as variables.
+func withFields(s *scope.Scope, predicate any) *scope.Scope {
+	fields, _ := predicate.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		s = s.With(name, fields[name])
+	}
+	return s
 }

@@ -1,4 +1,4 @@
-package imageverify
+package rule
 
 import (
 	"maps"
@@ -141,6 +141,16 @@ func (r *records) claim(req *policy.Request, object map[string]any) []string {
 	return []string{req.GVK.Kind, req.Namespace, name, text, owner, r.text(), digests, value.JSON(r.versions)}
 }
 
+// record adds the verdict of one more entry: a failure overrides everything, and a verification overrides a skip.
+func (t *imageTarget) record(verdict string) { t.verdict = stronger(t.verdict, verdict) }
+
+func stronger(old, verdict string) string {
+	if old == recordFail || old == recordPass && verdict == recordSkip {
+		return old
+	}
+	return verdict
+}
+
 // withRecords returns the object with the records of the rule; nil if there is nothing to record. Proved records of other policies and
 // rules stay. Those of the rule are replaced, and all others are dropped, so that no record outlives its image and no forged record counts.
 func (v *verification) withRecords(object map[string]any) (map[string]any, error) {
@@ -160,14 +170,14 @@ func (v *verification) withRecords(object map[string]any) (map[string]any, error
 	if len(own) == 0 {
 		return nil, nil
 	}
-	before, err := recordsOf(v.call, object)
+	before, err := recordsOf(v.Call, object)
 	if err != nil {
 		return nil, err
 	}
-	policyKey := recordKey(v.call.Program)
+	policyKey := recordKey(v.Program)
 	r := records{
-		policies: cloneWith(before.policies, policyKey, cloneWith(before.rules(v.call.Program), v.call.Rule.Name, own)), digests: digests,
-		versions: cloneWith(before.versions, policyKey, recordVersionOf(v.call.Program)),
+		policies: cloneWith(before.policies, policyKey, cloneWith(before.rules(v.Program), v.Rule.Name, own)), digests: digests,
+		versions: cloneWith(before.versions, policyKey, recordVersionOf(v.Program)),
 	}
 	all := r.all()
 	for image, digest := range before.digests {
@@ -181,8 +191,8 @@ func (v *verification) withRecords(object map[string]any) (map[string]any, error
 	annotations = cloneWith(annotations, annotationVerified, value.JSON(all))
 	annotations[annotationScoped] = r.text()
 	delete(annotations, annotationSeal)
-	if seals := v.call.World.Seals; seals != nil {
-		seal, err := seals.Seal(v.call.Context(), sealDomain, r.claim(v.call.Request, object)...)
+	if seals := v.World.Seals; seals != nil {
+		seal, err := seals.Seal(v.Context(), sealDomain, r.claim(v.Request, object)...)
 		if err != nil {
 			return nil, err
 		}

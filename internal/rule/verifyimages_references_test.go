@@ -1,4 +1,4 @@
-package imageverify
+package rule
 
 import (
 	"slices"
@@ -10,13 +10,15 @@ import (
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
+const imageDigest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 func about(t *testing.T, d imageref.Defaults, pattern, image string) bool {
 	t.Helper()
 	reference, err := d.Parse(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewReferences([]string{pattern}, nil)
+	r := newReferences([]string{pattern}, nil)
 	return selects(r, d.Spellings(reference))
 }
 
@@ -35,8 +37,8 @@ func TestT19OtherSpellings(t *testing.T) {
 		{pattern: "reg.example.com:5000/*", image: "reg.example.com:05000/app", want: true},
 		{pattern: "[::1]:5000/*", image: "[0:0::1]:5000/app", want: true},
 		{pattern: "10.0.0.1:5000/*", image: "[::ffff:a00:1]:5000/app", want: true},
-		{pattern: "ghcr.io/team/app:*", image: "ghcr.io/team/app@" + digest, want: true},
-		{pattern: "ghcr.io/team/app:?*", image: "ghcr.io/team/app@" + digest, want: true},
+		{pattern: "ghcr.io/team/app:*", image: "ghcr.io/team/app@" + imageDigest, want: true},
+		{pattern: "ghcr.io/team/app:?*", image: "ghcr.io/team/app@" + imageDigest, want: true},
 		{pattern: "ghcr.io/team/app", image: "ghcr.io/team/app:latest", want: true},
 		{pattern: "docker.io/nginx*", image: "docker.io/library/nginx", want: true},
 		{pattern: "docker.io/nginx*", image: "index.docker.io/library/nginx:1", want: true},
@@ -44,7 +46,7 @@ func TestT19OtherSpellings(t *testing.T) {
 		{pattern: "docker.io/acme/*", image: "registry-1.docker.io/acme/app", want: true},
 		{pattern: "index.docker.io/acme/*", image: "acme/app", want: true},
 		{pattern: "acme/*", image: "docker.io/acme/app", want: true},
-		{pattern: "nginx:*", image: "docker.io/library/nginx@" + digest, want: true},
+		{pattern: "nginx:*", image: "docker.io/library/nginx@" + imageDigest, want: true},
 		{pattern: "*.io/nginx*", image: "docker.io/library/nginx", want: true},
 		{pattern: "*.IO:443/team/*", image: "ghcr.io/team/app", want: true},
 		{pattern: "*:443/*", image: "ghcr.io:443/team/app", want: true}, // as written
@@ -54,7 +56,7 @@ func TestT19OtherSpellings(t *testing.T) {
 
 		{pattern: "ghcr.io/*", image: "ghcr.io:5000/team/app:1"},
 		{pattern: "ghcr.io/*", image: "ghcr.io.example.com/team/app:1"},
-		{pattern: "ghcr.io/team/app:v1", image: "ghcr.io/team/app@" + digest},
+		{pattern: "ghcr.io/team/app:v1", image: "ghcr.io/team/app@" + imageDigest},
 		{pattern: "ghcr.io/team/app", image: "ghcr.io/team/app:v1"},
 		{pattern: "docker.io/nginx*", image: "docker.io/acme/nginx"},
 		{pattern: "docker.io/acme/*", image: "acme/app", in: mirror},
@@ -77,7 +79,7 @@ func selectedBefore(pattern string, r imageref.Reference) bool {
 // skip, and that all spellings of an image are selected alike unless the pattern's registry has a wildcard.
 func FuzzReferences(f *testing.F) {
 	for _, pattern := range []string{"ghcr.io/*", "docker.io/nginx*", "*.IO/nginx:*", "acme/*", "ghcr.io/kyverno/test-verify-image:*", "docker.io/library/?ginx", "INDEX.docker.io:443/a*", "*"} {
-		for _, image := range []string{"nginx", "acme/app:1", "GHCR.IO:443/kyverno/test-verify-image@" + digest, "docker.io/library/nginx:latest", "index.docker.io/nginx"} {
+		for _, image := range []string{"nginx", "acme/app:1", "GHCR.IO:443/kyverno/test-verify-image@" + imageDigest, "docker.io/library/nginx:latest", "index.docker.io/nginx"} {
 			f.Add(pattern, image, "mirror.example.com/hub", false)
 		}
 	}
@@ -91,7 +93,7 @@ func FuzzReferences(f *testing.F) {
 		if err != nil || len(pattern) > 200 {
 			t.Skip()
 		}
-		both := NewReferences([]string{pattern}, []string{pattern})
+		both := newReferences([]string{pattern}, []string{pattern})
 		selected := selects(both, d.Spellings(r))
 		if selectedBefore(pattern, r) && !selected {
 			t.Errorf("%q no longer selects %q", pattern, image)
@@ -131,8 +133,8 @@ func spellings(c imageref.Reference) []string {
 }
 
 func BenchmarkReferences(b *testing.B) {
-	r := NewReferences([]string{"ghcr.io/team/*", "registry.example.com/*:*"}, nil)
-	image, err := imageref.Parse("quay.io/team/app:v1@" + digest)
+	r := newReferences([]string{"ghcr.io/team/*", "registry.example.com/*:*"}, nil)
+	image, err := imageref.Parse("quay.io/team/app:v1@" + imageDigest)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -142,28 +144,28 @@ func BenchmarkReferences(b *testing.B) {
 	}
 }
 
-// selects and skips report what References report without a budget.
-func selects(r References, spellings []string) bool {
-	ok, _ := r.About(nil, spellings)
+// selects and skips report what references report without a budget.
+func selects(r references, spellings []string) bool {
+	ok, _ := r.about(nil, spellings)
 	return ok
 }
 
-func skips(r References, image imageref.Reference) bool {
-	ok, _ := r.Skips(nil, &imageref.Image{Reference: image})
+func skips(r references, image imageref.Reference) bool {
+	ok, _ := r.skips(nil, &imageref.Image{Reference: image})
 	return ok
 }
 
-// TestT16References: each comparison of an image with a pattern is charged by their lengths.
+// TestT16references: each comparison of an image with a pattern is charged by their lengths.
 func TestT16References(t *testing.T) {
 	image, err := imageref.Parse("ghcr.io/" + strings.Repeat("a", 200) + "@sha512:" + strings.Repeat("0", 128))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pattern := "*" + strings.Repeat("?", 300) + "b*"
-	r := NewReferences(slices.Repeat([]string{pattern}, 100), nil)
+	r := newReferences(slices.Repeat([]string{pattern}, 100), nil)
 	m := budget.New(t.Context(), 1<<40, 1<<40)
 	spellings := imageref.Defaults{}.Spellings(image)
-	if _, err := r.About(m, spellings); err != nil {
+	if _, err := r.about(m, spellings); err != nil {
 		t.Fatal(err)
 	}
 	if steps, _ := m.Used(); steps < int64(100*len(spellings)*300*300/8) {
