@@ -8,8 +8,8 @@
 //
 // A Verifier belongs to one evaluation. It makes each check of an image once (verifier.go), resolves a tag once in a review and adds the
 // digest to it (pin.go), and records what attestors answered (describe.go). How many attestors must sign is the business of the languages:
-// sets of attestors in internal/rule, expressions in family/imagevalidating. Both warn of attestors that no signature, or every signature, satisfies
-// (mistake.go).
+// sets of attestors in internal/rule, expressions in family/imagevalidating. Both warn of attestors that no signature, or every signature,
+// satisfies (mistake.go).
 //
 // Requests go through world.Images and world.Signatures, which confine namespaced policies. The package sends no requests itself, and checks
 // no signature.

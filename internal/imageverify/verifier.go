@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,7 @@ type Verifier struct {
 	Answers []policy.Attested
 
 	asked, recalled int // all answers, and those from the cache
+	remembered      bool
 }
 
 // Image is an image during an evaluation.
@@ -43,75 +45,77 @@ type Image struct {
 	imageref.Image
 	// Known is the digest of the reference, or of its tag in this review; empty until it was requested.
 	Known   string
-	answers map[question]answer
+	answers []answer
 }
 
 // NewImage returns an image about which nothing was asked.
 func NewImage(i imageref.Image) Image { return Image{Image: i, Known: i.Digest} }
 
-// question identifies a check of an image: of its signature, or of its statements of a type.
+// answer is the answer about the signature of an image, or about its statements of a type.
+type answer struct {
+	question
+	digest string
+	found  []world.Statement
+	err    error
+}
+
 type question struct {
 	attestor   *world.Attestor
 	statements bool
 	kind       string
 }
 
-type answer struct {
-	request    world.SignatureRequest // empty if it could not be sent
-	digest     string
-	statements []world.Statement
-	err        error
-}
-
 // Verify checks whether the attestor of the request signed the image or, if examine is set, statements of the requested type that satisfy it.
 // Path is the attestor's field in the policy. Without an attestor it reads the statements of anyone, and records nothing.
 func (v *Verifier) Verify(ctx context.Context, image *Image, path string, r world.SignatureRequest, examine func([]world.Statement) error) error {
-	at := question{r.Attestor, examine != nil, r.Type}
-	a, known := image.answers[at]
-	if !known {
-		if a = v.ask(ctx, image, r, examine != nil); image.answers == nil {
-			image.answers = map[question]answer{}
-		}
-		image.answers[at] = a
+	q := question{r.Attestor, examine != nil, r.Type}
+	known := slices.IndexFunc(image.answers, func(a answer) bool { return a.question == q })
+	at := known
+	if known < 0 {
+		at = len(image.answers)
+		image.answers = append(image.answers, v.ask(ctx, image, &r, q))
 	}
+	a := &image.answers[at]
 	err := a.err
 	if err == nil && examine != nil {
-		err = examine(a.statements)
+		err = examine(a.found)
 	}
 	if err == nil {
 		err = image.same(a.digest)
 	}
-	if !known {
-		v.record(&a, path, err)
+	if known < 0 {
+		v.record(&r, path, a.digest, err)
 	}
 	return err
 }
 
 // ask sends a request about the known digest of the image, or about its tag where registries cannot be reached.
-func (v *Verifier) ask(ctx context.Context, image *Image, r world.SignatureRequest, statements bool) (a answer) {
+func (v *Verifier) ask(ctx context.Context, image *Image, r *world.SignatureRequest, q question) answer {
+	a := answer{question: q}
 	signatures := v.Call.World.Signatures
 	if signatures == nil {
-		return answer{err: errVerification}
+		a.err = errVerification
+		return a
 	}
-	if err := v.Find(ctx, image); err != nil {
-		if missing := (*world.NoImageError)(nil); errors.As(err, &missing) {
-			err = &world.UnverifiedError{Reason: err.Error()}
+	if a.err = v.Find(ctx, image); a.err != nil {
+		if missing := (*world.NoImageError)(nil); errors.As(a.err, &missing) {
+			a.err = &world.UnverifiedError{Reason: a.err.Error()}
 		}
-		return answer{err: err}
+		return a
 	}
-	remembered, reference := false, image.Reference
-	if image.Known != "" {
-		reference.Digest, r.For, r.Remembered = image.Known, v.For, &remembered
+	reference := image.Reference
+	if v.remembered = false; image.Known != "" {
+		reference.Digest, r.For, r.Remembered = image.Known, v.For, &v.remembered
 	}
 	if r.Image = reference.String(); v.Call.Request.Trace != nil {
 		r.Findings = new([]trace.Signature)
 	}
-	if a.request = r; statements {
-		a.digest, a.statements, a.err = signatures.Statements(ctx, r)
+	if q.statements {
+		a.digest, a.found, a.err = signatures.Statements(ctx, *r)
 	} else {
-		a.digest, a.err = signatures.Verify(ctx, r)
+		a.digest, a.err = signatures.Verify(ctx, *r)
 	}
-	if v.asked++; remembered {
+	if v.asked++; v.remembered {
 		v.recalled++
 	}
 	return a
@@ -148,15 +152,15 @@ func (i *Image) same(digest string) error {
 	return nil
 }
 
-// record keeps the answer of an attestor for events, and all signatures that were found for the trace.
-func (v *Verifier) record(a *answer, path string, err error) {
-	r := &a.request
-	if r.Attestor == nil {
+// record keeps the answer of an attestor for events, and all signatures that were found for the trace. A request that could not be sent names
+// no image.
+func (v *Verifier) record(r *world.SignatureRequest, path, digest string, err error) {
+	if r.Attestor == nil || r.Image == "" {
 		return
 	}
 	image := r.Image
-	if a.digest != "" && !strings.Contains(image, "@") {
-		image += "@" + a.digest
+	if digest != "" && !strings.Contains(image, "@") {
+		image += "@" + digest
 	}
 	v.Answers = append(v.Answers, asked(image, path, r.Type, r.Attestor, err))
 	if r.Findings != nil {

@@ -24,8 +24,8 @@ type imageCheck struct {
 	imageverify.Verifier
 	entry *imageEntry
 	image *imageTarget
-	scope *scope.Scope       // statements that were verified extend it by their names
-	login world.ImageRequest // the credentials of the object
+	scope *scope.Scope        // statements that were verified extend it by their names
+	login *world.ImageRequest // the credentials of the object
 	plan  *imagePlan
 }
 

@@ -41,7 +41,7 @@ type signer struct {
 }
 
 // registry returns the credentials, with those of the object.
-func (p *imagePlan) registry(login world.ImageRequest) world.ImageRequest {
+func (p *imagePlan) registry(login *world.ImageRequest) world.ImageRequest {
 	r := p.Request.Registry
 	r.Object, r.Platform = login.Object, login.Platform
 	return r

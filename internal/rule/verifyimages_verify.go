@@ -97,7 +97,7 @@ func (v *verification) verify() error {
 func (v *verification) evaluate(n int, image *imageTarget, object map[string]any, scan bool) (map[string]any, error) {
 	e := v.entries[n]
 	c := imageCheck{
-		Verifier: imageverify.Verifier{Call: v.Call}, entry: e, image: image, login: v.login,
+		Verifier: imageverify.Verifier{Call: v.Call}, entry: e, image: image, login: &v.login,
 		scope: v.WithLazy("image", func(*scope.Scope) (any, error) { return image.Document(), nil }),
 	}
 	if e.useCache { // for the same entry of the same version of the policy, since answers are about a digest
