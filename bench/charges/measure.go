@@ -87,7 +87,7 @@ func (r *Row) prepare(n int) (*evaluation, error) {
 	return &evaluation{func() (int64, error) {
 		e := c.Variables().Evaluate(context.Background(), in, price.Budget)
 		_, err := e.Value(x)
-		return budget.StepsPerCost * e.Spent(), err
+		return e.Spent(), err
 	}}, nil
 }
 

@@ -1,14 +1,10 @@
 package budget
 
-// StepsPerCost is the number of steps for one unit of CEL cost: the API server grants 10 million units, about a second.
-const StepsPerCost = 10
+// StepsPerUnit is the number of steps for one unit of the API server's cost of CEL: it grants 10 million units, about a second.
+const StepsPerUnit = 10
 
-// Affordable returns the cost that CEL expressions may have outside the rule's budget: limit, or the remaining budget of the policy if
-// that is less.
+// Affordable returns the units that CEL expressions may take outside the rule's budget: limit, or the remaining budget of the policy if
+// that is less. What they took is charged with Beside.
 func (m *Meter) Affordable(limit int64) int64 {
-	return min(limit, m.Left(limit*StepsPerCost)/StepsPerCost+1)
+	return min(limit, m.Left(limit*StepsPerUnit)/StepsPerUnit+1)
 }
-
-// Cost counts the cost of CEL expressions. It does not count for the rule's budget, since expressions have their own limits. Its errors
-// are those of Step.
-func (m *Meter) Cost(cost int64) error { return m.Beside(cost * StepsPerCost) }

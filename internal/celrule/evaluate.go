@@ -23,7 +23,7 @@ func begin(ctx context.Context, m *budget.Meter, named *run.Variables, in *run.I
 // end charges the cost of the expressions. It returns the error of the budget if that is exhausted, otherwise err.
 func (e evaluation) end(err error) error {
 	e.recordExceeded()
-	if over := e.meter.Cost(e.Spent()); over != nil {
+	if over := e.meter.Beside(e.Spent()); over != nil {
 		return over
 	}
 	return err
@@ -31,7 +31,7 @@ func (e evaluation) end(err error) error {
 
 // errExceeded is the error of the limits of expressions.
 var errExceeded = fmt.Errorf("%w: for one request the expressions of a rule may take %d steps, and make lists, maps and texts of limited size: make them do less",
-	budget.ErrExhausted, price.MaxParts*budget.StepsPerCost)
+	budget.ErrExhausted, price.MaxSteps)
 
 // recordExceeded records whether the expressions exceeded a limit.
 func (e evaluation) recordExceeded() {

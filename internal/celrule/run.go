@@ -85,7 +85,7 @@ func (r *Run) Evaluate(x *run.Expression) (ref.Val, error) {
 func (r *Run) charge(err error) error {
 	r.recordExceeded()
 	spent := r.Spent()
-	over := r.meter.Cost(spent - r.charged)
+	over := r.meter.Beside(spent - r.charged)
 	r.charged = spent
 	if over != nil {
 		return over

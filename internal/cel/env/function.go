@@ -26,7 +26,7 @@ type Function struct {
 	Result    string // its value as JSON, in the World of the tests
 	// call computes the value. Its arguments match one of the overloads and are not errors.
 	call func(e *Scope, args []ref.Val) ref.Val
-	// cost returns the additional cost of the call, in parts of expressions (see MaxParts); nil means one part for each 64 bytes of text.
+	// cost returns the additional cost of the call, in steps; nil means that of the text in its arguments.
 	cost func(args []ref.Val) int
 }
 
@@ -166,7 +166,7 @@ func nullIn(args []ref.Val) string {
 // overloadPrefix is the prefix of the names of our Functions' overloads.
 const overloadPrefix = "policies_"
 
-// costOfText returns the cost of a call: one part for the call itself, and one for each 64 bytes of its arguments.
+// costOfText returns the cost of a call and of reading the text in its arguments.
 func costOfText(args []ref.Val) int {
 	n := 0
 	for _, a := range args {
@@ -177,5 +177,5 @@ func costOfText(args []ref.Val) int {
 			n += len(x)
 		}
 	}
-	return 1 + n/price.BytesPerPart
+	return price.NodeSteps + price.Steps(n, price.ReadBytes)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
 	"ephor.invalid/ephor/internal/value"
 )
@@ -75,7 +76,7 @@ func partOfHTTP(name, field, doc, result string, same func(a, b string) bool) Fu
 		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{httpAttributes.Type(), cel.StringType}, Result: textsType}},
 		Doc: doc, Example: "object.attributes." + name + "('accept')", Result: result,
 		cost: func(args []ref.Val) int {
-			return 1 + int(args[0].(*values.Message).Get(types.String(field)).(traits.Sizer).Size().(types.Int))
+			return price.NodeSteps * (1 + int(args[0].(*values.Message).Get(types.String(field)).(traits.Sizer).Size().(types.Int)))
 		},
 		call: func(_ *Scope, args []ref.Val) ref.Val {
 			all := args[0].(*values.Message).Get(types.String(field)).(traits.Mapper)
@@ -206,7 +207,9 @@ func withHeader(name, field, doc string, to ...*cel.Type) Function {
 	return f
 }
 
-func unmarshalCost(args []ref.Val) int { return 1 + len(values.Text(args[0]))/4 }
+func unmarshalCost(args []ref.Val) int {
+	return price.NodeSteps + price.Steps(len(values.Text(args[0])), 4)
+}
 
 // unmarshal returns a function that parses a JSON text.
 func unmarshal(name string) func(*Scope, []ref.Val) ref.Val {

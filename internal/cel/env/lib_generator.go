@@ -58,4 +58,6 @@ var libGenerator = &Library{
 
 var generated = cel.ListType(cel.MapType(cel.StringType, cel.AnyType))
 
-func costOfObjects(args []ref.Val) int { return 100 + 2*(*price.Sizes)(nil).Of(args[len(args)-1]) }
+func costOfObjects(args []ref.Val) int {
+	return price.NodeSteps * (100 + 2*(*price.Sizes)(nil).Of(args[len(args)-1]))
+}

@@ -25,7 +25,7 @@ var libGzip = &Library{
 			Example:   `base64.encode(gzip.compress('a')).startsWith('H4sI')`,
 			Result:    `true`,
 			// The compressor alone needs 800 kB of memory.
-			cost: func(args []ref.Val) int { return 2000 + len(values.Text(args[0])) },
+			cost: func(args []ref.Val) int { return price.NodeSteps * (2000 + len(values.Text(args[0]))) },
 			call: func(_ *Scope, args []ref.Val) ref.Val {
 				var out bytes.Buffer
 				w := gzip.NewWriter(&out)
@@ -46,7 +46,7 @@ var libGzip = &Library{
 			Result:    `"a"`,
 			cost: func(args []ref.Val) int {
 				b, _ := args[0].(types.Bytes)
-				return 1000 + len(b)
+				return price.NodeSteps * (1000 + len(b))
 			},
 			call: func(e *Scope, args []ref.Val) ref.Val {
 				b, _ := args[0].(types.Bytes)
@@ -61,7 +61,7 @@ var libGzip = &Library{
 				if err != nil {
 					return types.WrapErr(err)
 				}
-				e.Charge(len(out) / price.BytesPerPart)
+				e.Charge(price.Steps(len(out), price.ReadBytes))
 				return types.String(out)
 			},
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -33,7 +34,7 @@ var libHTTP = &Library{
 			Doc:       "Returns a client that trusts the given PEM certificates instead of those of the system. It has the functions get and post.",
 			Example:   "http.client(variables.ca).get('https://service.example/x')",
 			Result:    httpResults[world.GET],
-			cost:      func(args []ref.Val) int { return 50 + len(values.Text(args[0]))/16 },
+			cost:      func(args []ref.Val) int { return price.NodeSteps*50 + price.Steps(len(values.Text(args[0])), 16) },
 			call: func(_ *Scope, args []ref.Val) ref.Val {
 				if bundle := values.Text(args[0]); x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) {
 					return httpClient{bundle}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/go-containerregistry/pkg/name"
 
+	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
 )
 
@@ -50,7 +51,9 @@ var libImage = &Library{
 }
 
 // costOfImage is the cost of reading an image reference, whose length is limited.
-func costOfImage(args []ref.Val) int { return 30 + min(len(values.Text(args[0])), maxImage)/4 }
+func costOfImage(args []ref.Val) int {
+	return price.NodeSteps*30 + price.Steps(min(len(values.Text(args[0])), maxImage), 4)
+}
 
 func imageParts() []Function {
 	part := func(name, doc string, result *cel.Type, of func(image) ref.Val) Function {

@@ -42,7 +42,7 @@ var libJSON = &Library{
 					return types.WrapErr(err)
 				}
 				out := escapeHTML.Replace(value.JSON(v))
-				e.Charge(len(out) / price.BytesPerPart)
+				e.Charge(price.Steps(len(out), price.ReadBytes))
 				return types.String(out)
 			},
 		},
@@ -52,7 +52,7 @@ var libJSON = &Library{
 // escapeHTML escapes HTML characters as encoding/json does.
 var escapeHTML = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`)
 
-// costOfValue returns the cost of a call: one part for each value in the first argument.
+// costOfValue returns the cost of a call: four nodes for each value in the first argument.
 func costOfValue(args []ref.Val) int {
-	return 4 * (*price.Sizes)(nil).Of(args[0])
+	return 4 * price.NodeSteps * (*price.Sizes)(nil).Of(args[0])
 }

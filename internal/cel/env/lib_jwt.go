@@ -10,6 +10,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	"ephor.invalid/ephor/internal/cel/jwt"
+	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -42,7 +43,7 @@ var libJWT = &Library{
 			Doc: "Decodes a token and verifies it: with a shared secret (HS256, HS384, HS512), with a public key or certificate in PEM, or with a key set (RS, PS and ES with " +
 				"SHA-256, SHA-384 or SHA-512, and EdDSA).",
 			Example: "jwt.Decode('" + exampleToken + "', 'secret').Claims", Result: `{"role":"admin"}`,
-			cost: func(args []ref.Val) int { return 1000 + len(values.Text(args[0]))/4 },
+			cost: func(args []ref.Val) int { return price.NodeSteps*1000 + price.Steps(len(values.Text(args[0])), 4) },
 			call: func(e *Scope, args []ref.Val) ref.Val {
 				token := values.Text(args[0])
 				if len(token) > maxToken {

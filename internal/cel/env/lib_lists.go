@@ -25,8 +25,8 @@ func ranged(args []ref.Val, _ *price.Sizes) bool {
 	return ok && n > price.MaxValues
 }
 
-// squared reports whether comparing all elements with each other takes too many steps.
+// squared reports whether comparing all elements with each other is too much.
 func squared(args []ref.Val, _ *price.Sizes) bool {
 	n := price.Size(args[0])
-	return n*n > price.MaxSteps
+	return n*n > price.MaxCompared
 }

@@ -35,7 +35,7 @@ var libRandom = &Library{
 			if len(args) > 0 {
 				pattern = values.Text(args[0])
 			}
-			out, err := textgen.Text(pattern, e.world().Rand, func(n int) error { return e.AffordSteps(int64(n)) })
+			out, err := textgen.Text(pattern, e.world().Rand, func(n int) error { return e.Afford(int64(n)) })
 			if errors.Is(err, price.ErrBudget) {
 				return e.unknown(err)
 			}

@@ -28,7 +28,7 @@ var (
 	objectArg    = cel.MapType(cel.StringType, cel.DynType)
 )
 
-func queryCost([]ref.Val) int { return price.QueryParts }
+func queryCost([]ref.Val) int { return price.QuerySteps }
 
 // libResource queries world.Resources, which is restricted to the policy's Reach.
 var libResource = &Library{

@@ -23,7 +23,7 @@ var libTransform = &Library{
 			"the values, in the field that the fourth argument names.",
 		Example: `transform.listObjToMap([{'k': 'a'}], [{'v': 'b'}], 'k', 'v')`,
 		Result:  `{"a":"b"}`,
-		cost:    func(args []ref.Val) int { return 1 + 4*price.Size(args[0]) },
+		cost:    func(args []ref.Val) int { return price.NodeSteps * (1 + 4*price.Size(args[0])) },
 		call: func(_ *Scope, args []ref.Val) ref.Val {
 			keys, items := args[0].(traits.Lister), args[1].(traits.Lister)
 			if a, b := price.Size(keys), price.Size(items); a != b {

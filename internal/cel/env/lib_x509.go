@@ -5,6 +5,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
 	"ephor.invalid/ephor/internal/certificate"
 )
@@ -25,7 +26,7 @@ var libX509 = &Library{
 		Doc:       "Decodes a PEM certificate or certificate request. The fields have the names of Go's crypto/x509: Issuer, DNSNames, NotBefore, NotAfter, SerialNumber, PublicKey.N and so on.",
 		Example:   "x509.decode(object.data['tls.crt']).NotAfter",
 		Result:    `"2036-11-17T00:00:00Z"`,
-		cost:      func(args []ref.Val) int { return 1000 + len(values.Text(args[0]))/4 },
+		cost:      func(args []ref.Val) int { return price.NodeSteps*1000 + price.Steps(len(values.Text(args[0])), 4) },
 		call: func(e *Scope, args []ref.Val) ref.Val {
 			s := values.Text(args[0])
 			if len(s) > maxCertificate {

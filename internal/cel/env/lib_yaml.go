@@ -12,11 +12,11 @@ import (
 	"ephor.invalid/ephor/internal/value"
 )
 
-// yamlParts is the cost of a byte of YAML: the parser is slow.
-const yamlParts = 2
+// yamlSteps are those of a byte of YAML: the parser is slow.
+const yamlSteps = 20
 
 // nothing is the cost of a function that charges for its work itself.
-func nothing([]ref.Val) int { return 1 }
+func nothing([]ref.Val) int { return price.NodeSteps }
 
 var libYAML = &Library{
 	Name:  "yaml",
@@ -30,7 +30,7 @@ var libYAML = &Library{
 		Result:    `true`,
 		cost:      nothing, // charged while the text is read
 		call: func(e *Scope, args []ref.Val) ref.Val {
-			v, err := value.DecodeYAML(values.Text(args[0]), func(bytes int) error { return e.Afford(yamlParts * (32 + bytes)) })
+			v, err := value.DecodeYAML(values.Text(args[0]), func(bytes int) error { return e.Afford(int64(yamlSteps * (32 + bytes))) })
 			switch {
 			case e.Ended():
 				return types.WrapErr(price.ErrOutOfBudget)

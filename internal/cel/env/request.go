@@ -133,11 +133,11 @@ func (r *reply) appended(field string, v any) *reply {
 
 // costOfReply is the cost of a function that returns a changed copy of its first argument.
 func costOfReply(args []ref.Val) int {
-	n := 10 + costOfText(args)
+	n := 10*price.NodeSteps + costOfText(args)
 	if r, ok := args[0].(*reply); ok {
 		for _, v := range r.more {
 			list, _ := v.([]any)
-			n += len(list) / price.ListedPerPart
+			n += price.Steps(len(list), price.CopiedValues)
 		}
 	}
 	return n

@@ -68,7 +68,7 @@ func (s *Scope) answer(v any) ref.Val {
 	if price.Count(v, &left); left < 0 {
 		return s.unknown(price.ErrTooLarge)
 	}
-	s.Charge((price.MaxValues - left) / 10)
+	s.Charge(price.MaxValues - left)
 	return s.native(v)
 }
 

@@ -13,20 +13,27 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// The API server's prices are not upper bounds, and some of them are known only after the call. Therefore each call of one of the library's
-// functions is charged a second time, in parts of expressions (see MaxParts), before it is made. `go run ./bench charges` compares these
-// charges with the time of the calls, for every function.
+// The API server's units are no upper bounds of time, and some of them are known only after the call. Therefore each call of one of the
+// library's functions is charged a second time, in steps, before it is made. `go run ./bench charges` compares these charges with the time
+// of the calls, for every function.
 
-// charge returns what a call takes at most, in parts of expressions. l and r are the first two arguments; r is nil if there is only one.
+// charge returns the steps that a call takes at most. l and r are the first two arguments; r is nil if there is only one.
 type charge func(s *Sizes, l, r ref.Val, more []ref.Val) int
 
-// The bytes of text, and the values, that a function processes in the time in which one part of an expression is evaluated.
+// NodeSteps are the steps in which a node of an expression is evaluated, or a value is visited: less than 100 ns.
+const NodeSteps = 10
+
+// The bytes of text, and the elements, that a function processes in the time of one node.
 const (
-	copiedPerPart  = 256 // bytes that are copied or compared
-	scannedPerPart = 32  // bytes of which each character is examined
-	parsedPerPart  = 8
-	ListedPerPart  = 4 // elements that are copied or compared
+	copiedBytes  = 256 // bytes that are copied or compared
+	scannedBytes = 32  // bytes of which each character is examined
+	parsedBytes  = 8
+	ReadBytes    = 64 // bytes that the functions of our own libraries read
+	CopiedValues = 4  // elements that are copied or compared
 )
+
+// Steps returns the steps for n bytes or elements, of which each block takes as long as a node.
+func Steps(n, block int) int { return NodeSteps * (n / block) }
 
 // charges are the charges of the library's functions. A function that is not in the table is charged like those that parse a text.
 var charges = map[string]charge{
@@ -49,17 +56,14 @@ var charges = map[string]charge{
 	"matches": free, "find": free, "findAll": free, "regex.extract": free, "regex.extractAll": free, "regex.replace": free, // see Searches
 }
 
-// BytesPerPart is the number of bytes that a function processes in the time in which one part of an expression is evaluated.
-const BytesPerPart = 64
-
 func free(*Sizes, ref.Val, ref.Val, []ref.Val) int { return 0 }
 
 func copied(_ *Sizes, l, r ref.Val, _ []ref.Val) int {
-	return (length(l) + length(r)) / copiedPerPart
+	return Steps(length(l)+length(r), copiedBytes)
 }
 
 func scanned(_ *Sizes, l, r ref.Val, _ []ref.Val) int {
-	return (length(l) + length(r)) / scannedPerPart
+	return Steps(length(l)+length(r), scannedBytes)
 }
 
 // parsed is the charge of functions that parse a text, and of all others.
@@ -68,7 +72,7 @@ func parsed(s *Sizes, l, r ref.Val, more []ref.Val) int {
 	for _, v := range more {
 		n += sizeInBytes(v)
 	}
-	return n / parsedPerPart
+	return Steps(n, parsedBytes)
 }
 
 // sizeInBytes returns the length of a text, or of the text of which a value was made.
@@ -83,11 +87,11 @@ func sizeInBytes(v ref.Val) int {
 	case apiservercel.Semver:
 		n := 16
 		for _, p := range x.Pre {
-			n += parsedPerPart + len(p.VersionStr)
+			n += parsedBytes + len(p.VersionStr)
 		}
 		return n
 	case traits.Lister:
-		return parsedPerPart * Size(x)
+		return parsedBytes * Size(x)
 	}
 	return 0
 }
@@ -97,7 +101,7 @@ func eachValue(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	if r != nil {
 		n += elements(s, r)
 	}
-	return n
+	return NodeSteps * n
 }
 
 // elements returns the number of values in v; 0 for a single one.
@@ -116,9 +120,9 @@ func added(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 		if _, building := l.(traits.MutableLister); building {
 			return 0 // the loop is charged
 		}
-		return (Size(l) + Size(r)) / ListedPerPart
+		return Steps(Size(l)+Size(r), CopiedValues)
 	}
-	return (length(l) + length(r)) / copiedPerPart
+	return Steps(length(l)+length(r), copiedBytes)
 }
 
 // searchesList is the charge of the operator in: the element is compared with each one of the list.
@@ -134,12 +138,12 @@ func includes(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	if _, isList := l.(traits.Lister); isList {
 		return compared(s, r, l)
 	}
-	return min(elements(s, l), elements(s, r)) + min(length(l), length(r))/copiedPerPart
+	return NodeSteps*min(elements(s, l), elements(s, r)) + Steps(min(length(l), length(r)), copiedBytes)
 }
 
 // compared is the charge for comparing a value with each element of a list. A comparison ends with the smaller value.
 func compared(s *Sizes, v, list ref.Val) int {
-	return Size(list) + min(Size(list)*elements(s, v), elements(s, list))
+	return NodeSteps * (Size(list) + min(Size(list)*elements(s, v), elements(s, list)))
 }
 
 // crosses is the charge for comparing each element of one list with each of another one, or of the same.
@@ -147,55 +151,55 @@ func crosses(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	if r == nil {
 		r = l
 	}
-	return min(product(Size(l), 1+elements(s, r)), product(Size(r), 1+elements(s, l)))
+	return NodeSteps * min(product(Size(l), 1+elements(s, r)), product(Size(r), 1+elements(s, l)))
 }
 
 func indexes(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	if _, isList := l.(traits.Lister); isList {
 		return compared(s, r, l)
 	}
-	return (length(l)+length(r))/parsedPerPart + product(length(l), length(r))/scannedPerPart
+	return Steps(length(l)+length(r), parsedBytes) + Steps(product(length(l), length(r)), scannedBytes)
 }
 
 func sorts(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	n := Size(l)
-	return (1 + bits.Len(uint(n))) * (elements(s, l) + n) / ListedPerPart
+	return Steps((1+bits.Len(uint(n)))*(elements(s, l)+n), CopiedValues)
 }
 
 func ranges(_ *Sizes, l, _ ref.Val, _ []ref.Val) int {
 	n, _ := l.(types.Int)
-	return int(min(max(n, 0), MaxValues))
+	return NodeSteps * int(min(max(n, 0), MaxValues))
 }
 
-func runes(_ *Sizes, l, _ ref.Val, _ []ref.Val) int { return length(l) / parsedPerPart }
+func runes(_ *Sizes, l, _ ref.Val, _ []ref.Val) int { return Steps(length(l), parsedBytes) }
 
-// zoneParts is the cost of reading a time zone, which is a file.
-const zoneParts = 500
+// zoneSteps are those of reading a time zone, which is a file.
+const zoneSteps = 5000
 
 func inZone(_ *Sizes, _, r ref.Val, _ []ref.Val) int {
 	if r != nil {
-		return zoneParts
+		return zoneSteps
 	}
 	return 0
 }
 
-// quantityParts is the cost of calculating with quantities of the maximum length.
-const quantityParts = 50
+// quantitySteps are those of calculating with quantities of the maximum length.
+const quantitySteps = 500
 
 func quantities(s *Sizes, l, r ref.Val, more []ref.Val) int {
 	if _, ok := l.(apiservercel.Quantity); ok {
-		return quantityParts
+		return quantitySteps
 	}
 	return parsed(s, l, r, more)
 }
 
-// QueryParts is the cost of a query to the World, in parts of expressions.
-const QueryParts = 1000
+// QuerySteps are those of a query to the World.
+const QuerySteps = 10_000
 
-func queries(*Sizes, ref.Val, ref.Val, []ref.Val) int { return QueryParts }
+func queries(*Sizes, ref.Val, ref.Val, []ref.Val) int { return QuerySteps }
 
 // validates is the charge of the formats, which are regular expressions.
-func validates(_ *Sizes, _, r ref.Val, _ []ref.Val) int { return 4 * length(r) }
+func validates(_ *Sizes, _, r ref.Val, _ []ref.Val) int { return 4 * NodeSteps * length(r) }
 
 func joins(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	n := Size(l)
@@ -203,39 +207,39 @@ func joins(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	if r != nil {
 		made += product(n, length(r))
 	}
-	return n + made/copiedPerPart
+	return NodeSteps*n + Steps(made, copiedBytes)
 }
 
-// verbParts is the cost of formatting one value; numbers are formatted by their language.
-const verbParts = 150
+// verbSteps are those of formatting one value; numbers are formatted by their language.
+const verbSteps = 1500
 
 func formats(s *Sizes, l, r ref.Val, _ []ref.Val) int {
 	format, _ := l.(types.String)
-	return len(format)/parsedPerPart + strings.Count(string(format), "%")*verbParts + 6*elements(s, r) + Digits(string(format))/parsedPerPart
+	return Steps(len(format), parsedBytes) + strings.Count(string(format), "%")*verbSteps + 6*NodeSteps*elements(s, r) + Steps(Digits(string(format)), parsedBytes)
 }
 
 func replaces(_ *Sizes, l, r ref.Val, more []ref.Val) int {
-	n := length(l) / parsedPerPart
+	n := Steps(length(l), parsedBytes)
 	if len(more) > 0 {
 		times := length(l)/max(length(r), 1) + 1
-		n += product(times, length(more[0])) / copiedPerPart
+		n += Steps(product(times, length(more[0])), copiedBytes)
 	}
 	return n
 }
 
 func splits(_ *Sizes, l, r ref.Val, _ []ref.Val) int {
-	return length(l)/parsedPerPart + length(l)/max(length(r), 1)
+	return Steps(length(l), parsedBytes) + Steps(length(l), max(length(r), 1))
 }
 
-func versions(s *Sizes, l, r ref.Val, more []ref.Val) int { return 10 + length(l)/2 }
+func versions(s *Sizes, l, r ref.Val, more []ref.Val) int { return 100 + Steps(length(l), 2) }
 
 // inserts is the charge of the loops that make maps.
 func inserts(_ *Sizes, _, r ref.Val, _ []ref.Val) int {
 	if m, ok := r.(traits.Mapper); ok {
 		n, _ := m.Size().(types.Int)
-		return 10 * int(n)
+		return 100 * int(n)
 	}
-	return 5
+	return 50
 }
 
 // product multiplies two sizes, up to a limit.

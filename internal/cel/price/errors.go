@@ -10,7 +10,7 @@ import (
 )
 
 // Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions. A
-// single expression may cost at most a tenth of Budget. Loops have a separate limit, see MaxParts.
+// single expression may cost at most a tenth of Budget. Steps have a limit of their own, see NewMeter.
 const (
 	Budget          int64 = celconfig.RuntimeCELCostBudget / budget.Share
 	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions / budget.Share

@@ -9,8 +9,8 @@ import (
 const (
 	// MaxText is the maximum length of a text that a function may create, in bytes.
 	MaxText = 4 << 20
-	// MaxSteps is the maximum number of comparisons, or of steps of a regular expression, in one call.
-	MaxSteps = 20_000_000
+	// MaxCompared is the maximum number of comparisons in one call.
+	MaxCompared = 20_000_000
 	// costPerValue is the cost of comparing one value of a large list or map.
 	costPerValue = 10
 )
@@ -18,7 +18,7 @@ const (
 // Limit reports whether a call would create or do too much. It is called with the evaluated arguments.
 type Limit func(args []ref.Val, s *Sizes) (tooMuch bool)
 
-// Crossed reports whether comparing each part of one argument with each part of the other takes too many steps.
+// Crossed reports whether comparing each part of one argument with each part of the other is too much.
 func Crossed(args []ref.Val, _ *Sizes) bool {
-	return len(args) > 1 && Size(args[0])*Size(args[1]) > MaxSteps
+	return len(args) > 1 && Size(args[0])*Size(args[1]) > MaxCompared
 }

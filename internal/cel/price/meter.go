@@ -11,16 +11,17 @@ import (
 // Meter is the budget of one evaluation. Everything that has a price is charged here, before it happens if its price is known before.
 //
 // It has two accounts, because two limits hold. Units are the cost that the API server computes, with its formulas (units.go): its limits decide
-// whether a policy that the API server would stop is stopped here as well. Parts are time (charge.go): the API server's prices are no upper
-// bound for it. An evaluation ends when either account is used up, when its context is done, or when a lookup failed.
+// whether a policy that the API server would stop is stopped here as well. Steps are time, in the measure of package budget (charge.go): the API
+// server's units are no upper bound for it. An evaluation ends when either account is used up, when its context is done, or when a lookup
+// failed.
 type Meter struct {
 	ctx       context.Context
 	remaining int64 // units that are left
-	limit     int64 // of parts
+	limit     int64 // of steps
 	Work
 	cost     int64 // the units of the current expression
 	failure  error // the reason why a lookup of an expression failed
-	unseen   int32 // the work since the meter looked at the context, less than lookEvery
+	unseen   int32 // the steps since the meter looked at the context, less than lookEvery
 	over     bool  // whether the context is done
 	exceeded bool  // whether a limit was exceeded
 }
@@ -28,31 +29,26 @@ type Meter struct {
 // Work is what was charged.
 type Work struct {
 	Units int64 // of the API server's cost
-	Loops int   // iterations of all loops
-	Parts int   // parts of expressions: those that loops evaluated, and what calls took
+	Steps int64 // of package budget
 }
 
 // Since returns the work after an earlier state.
-func (w Work) Since(before Work) Work {
-	return Work{w.Units - before.Units, w.Loops - before.Loops, w.Parts - before.Parts}
-}
+func (w Work) Since(before Work) Work { return Work{w.Units - before.Units, w.Steps - before.Steps} }
 
-// NewMeter returns a meter with this many units, and as many parts, up to MaxParts. It ends the evaluation when ctx is done.
+// NewMeter returns a meter with this many units, and the steps that they stand for, up to MaxSteps. It ends the evaluation when ctx is done.
 func NewMeter(ctx context.Context, units int64) Meter {
-	return Meter{ctx: ctx, remaining: units, limit: min(units, MaxParts)}
+	return Meter{ctx: ctx, remaining: units, limit: min(units*budget.StepsPerUnit, MaxSteps)}
 }
 
-// MaxParts is the limit for all loops and calls of one evaluation, in evaluated parts of expressions. An iteration counts the parts of the
-// loop's condition and step, without those of inner loops; a call counts by the size of its arguments (see charge.go). A part takes less
-// than 100 ns, so an evaluation ends within the time that every other kind of rule has; the limits of the API server allow a second. A loop
-// that calls a handful of functions on each of 10,000 elements stays within the limit.
-const MaxParts = 200_000 / budget.Share
+// MaxSteps is the limit of one evaluation: that of a rule in the classic language. The limits of the API server allow a second. A loop that
+// calls a handful of functions on each of 10,000 elements stays within it.
+const MaxSteps = budget.DefaultSteps
 
 // perExpression is the maximum number of units of one expression.
 const perExpression = celconfig.PerCallLimit / budget.Share
 
-// lookEvery is the work after which a meter looks at its context: less than a millisecond.
-const lookEvery = 2000
+// lookEvery is the number of steps after which a meter looks at its context: less than a millisecond.
+const lookEvery = 20_000
 
 // Context returns the context of the evaluation.
 func (m *Meter) Context() context.Context { return m.ctx }
@@ -71,20 +67,29 @@ func (m *Meter) Spend(units int64) {
 	units = min(units, perExpression+1) // what is refused does not count
 	m.Units += units
 	m.remaining -= units
-	m.look(units)
+	m.look(budget.StepsPerUnit * units)
 	if m.cost += units; m.cost > perExpression && m.failure == nil {
 		m.failure = ErrCallLimit
 	}
 	m.exceeded = m.exceeded || m.cost > perExpression || m.remaining < 0
 }
 
-// Charge charges parts of expressions. The evaluation ends when it exceeds the limit.
-func (m *Meter) Charge(parts int) {
-	m.look(int64(parts))
-	if m.Parts += parts; int64(m.Parts) > m.limit {
-		m.Parts = int(m.limit) + 1 // what is refused does not count
+// Charge charges steps. The evaluation ends when it exceeds the limit.
+func (m *Meter) Charge(steps int) {
+	m.look(int64(steps))
+	if m.Steps += int64(steps); m.Steps > m.limit {
+		m.Steps = m.limit + 1 // what is refused does not count
 		m.remaining, m.exceeded = -1, true
 	}
+}
+
+// look looks at the context, before work of that many steps.
+func (m *Meter) look(steps int64) {
+	if steps += int64(m.unseen); steps >= lookEvery {
+		steps = 0
+		m.over = m.over || m.ctx.Err() != nil
+	}
+	m.unseen = int32(steps)
 }
 
 // TooLarge ends the evaluation because of a value that is too large.
@@ -99,7 +104,7 @@ func (m *Meter) Failure() error { return m.failure }
 // Clear forgets the failure of an earlier expression.
 func (m *Meter) Clear() { m.failure = nil }
 
-// Reason returns why the evaluation has ended; nil if it has not. outOfUnits is the reason if its units or parts are used up.
+// Reason returns why the evaluation has ended; nil if it has not. outOfUnits is the reason if its units or steps are used up.
 func (m *Meter) Reason(outOfUnits error) error {
 	switch {
 	case m.over:
@@ -116,56 +121,27 @@ func (m *Meter) Reason(outOfUnits error) error {
 func (m *Meter) Repeat(w Work) {
 	m.Units += w.Units
 	m.remaining -= w.Units
-	m.Loops += w.Loops
-	m.Charge(w.Parts)
+	m.Charge(int(w.Steps))
 }
 
-// look looks at the context, before work of that size.
-func (m *Meter) look(n int64) {
-	if n += int64(m.unseen); n >= lookEvery {
-		n = 0
-		m.over = m.over || m.ctx.Err() != nil
-	}
-	m.unseen = int32(n)
-}
-
-// Ended reports whether the evaluation has ended because of its cost, because a lookup failed, or because the context is done.
+// Ended reports whether the evaluation has ended because of its cost, because a lookup failed, or because the context is done. Once it
+// returns true, it always does, so that all nested loops end.
 func (m *Meter) Ended() bool { return m.remaining < 0 || m.failure != nil || m.over }
-
-// Interrupted reports, after an iteration of a loop, whether the evaluation has ended. Once it returns true, it always does, so that all
-// nested loops end.
-func (m *Meter) Interrupted() bool {
-	if m.Ended() {
-		return true
-	}
-	m.Loops++
-	if m.Loops%celconfig.CheckFrequency == 0 {
-		m.over = m.ctx.Err() != nil
-	}
-	return m.over
-}
 
 // Exceeded reports whether the evaluation exceeded one of its limits.
 func (m *Meter) Exceeded() bool { return m.exceeded }
 
-// Spent returns the cost of the expressions so far, in the library's units.
-func (m *Meter) Spent() int64 { return max(m.Units, int64(m.Parts)) }
+// Spent returns the cost of the expressions so far in steps: their units or their steps, whatever is more.
+func (m *Meter) Spent() int64 { return max(budget.StepsPerUnit*m.Units, m.Steps) }
 
-// Afford charges parts for a function that goes on in small steps. It returns an error if the limit is exceeded.
-func (m *Meter) Afford(n int) error {
-	if m.Charge(n); m.Ended() {
+// Afford charges a node, and the steps of a function that goes on in small ones. It returns an error if the limit is exceeded. The nil Meter
+// has no limit.
+func (m *Meter) Afford(steps int64) error {
+	if m == nil {
+		return nil
+	}
+	if m.Charge(NodeSteps + int(steps)); m.Ended() {
 		return ErrOutOfBudget
 	}
 	return nil
 }
-
-// AffordSteps charges steps of package budget. It returns an error if the limit is exceeded. The nil Meter has no limit.
-func (m *Meter) AffordSteps(n int64) error {
-	if m == nil {
-		return nil
-	}
-	return m.Afford(int(1 + n/stepsPerPart))
-}
-
-// stepsPerPart is the number of steps of package budget in the time in which one part of an expression is evaluated.
-const stepsPerPart = 10

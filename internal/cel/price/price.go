@@ -11,7 +11,7 @@ import (
 	"ephor.invalid/ephor/internal/cel/values"
 )
 
-// Price is what the calls of one of the library's functions take: units by the API server's formula, and parts.
+// Price is what the calls of one of the library's functions take: units by the API server's formula, and steps.
 type Price struct {
 	cost   cost
 	charge charge
@@ -38,14 +38,14 @@ func (m *Meter) Pay(p Price, s *Sizes, l, r ref.Val, more []ref.Val) ref.Val {
 	if p.cost != costNothing {
 		units = p.cost.of(l, r)
 	}
-	parts := p.charge(s, l, r, more)
-	if units <= 1 && parts == 0 {
+	steps := p.charge(s, l, r, more)
+	if units <= 1 && steps == 0 {
 		return nil
 	}
 	if units > 1 {
 		m.Spend(units)
 	}
-	if m.Charge(parts); m.Ended() {
+	if m.Charge(steps); m.Ended() {
 		return types.WrapErr(ErrOutOfBudget)
 	}
 	return nil
@@ -61,7 +61,7 @@ func (m *Meter) PayResult(function, overload string, args []ref.Val, result ref.
 
 // PayComparison charges for comparing a value that is no scalar, by the number of its values. It returns an error value if that is too much.
 func (m *Meter) PayComparison(s *Sizes, v ref.Val) ref.Val {
-	w, parts := 0, 0
+	w, steps := 0, 0
 	switch x := v.(type) {
 	case *values.List:
 		w = valuesInJSON([]any(*x))
@@ -70,16 +70,16 @@ func (m *Meter) PayComparison(s *Sizes, v ref.Val) ref.Val {
 	case traits.Lister, traits.Mapper, *types.Optional, *dynamic.ObjectVal, *mutation.JSONPatchVal:
 		w = s.Of(v)
 	case types.Bytes:
-		parts = len(x) / copiedPerPart
+		steps = Steps(len(x), copiedBytes)
 	case apiservercel.Quantity:
-		parts = quantityParts
+		steps = quantitySteps
 	default:
-		parts = sizeInBytes(v) / parsedPerPart
+		steps = Steps(sizeInBytes(v), parsedBytes)
 	}
 	if w > smallValues {
 		m.Spend(costPerValue * int64(w))
 	}
-	if m.Charge(w + parts); m.Ended() {
+	if m.Charge(NodeSteps*w + steps); m.Ended() {
 		return types.WrapErr(ErrOutOfBudget)
 	}
 	return nil

@@ -26,13 +26,13 @@ type SearchCharge func(m *Meter, x *Regex, args []ref.Val) error
 // Searches are the functions whose first two arguments are a text and a regular expression.
 var Searches = map[string]SearchCharge{
 	"matches": func(m *Meter, x *Regex, args []ref.Val) error {
-		return m.AffordSteps(x.size.Search(Size(args[0]), false))
+		return m.Afford(x.size.Search(Size(args[0]), false))
 	},
 	"find": func(m *Meter, x *Regex, args []ref.Val) error {
-		return m.AffordSteps(x.size.Search(Size(args[0]), false))
+		return m.Afford(x.size.Search(Size(args[0]), false))
 	},
 	"regex.extract": func(m *Meter, x *Regex, args []ref.Val) error {
-		return m.AffordSteps(x.size.Search(Size(args[0]), true))
+		return m.Afford(x.size.Search(Size(args[0]), true))
 	},
 	"findAll": func(m *Meter, x *Regex, args []ref.Val) error {
 		_, err := x.all(m, values.Text(args[0]), LimitOf(args), false)
@@ -52,7 +52,7 @@ var Searches = map[string]SearchCharge{
 		if references := strings.Count(values.Text(args[2]), `\`); err == nil && Size(args[0])*(1+references)+found*with > MaxText {
 			return ErrTooLarge
 		}
-		return errors.Join(err, m.Afford(found*with/replacedPerPart))
+		return errors.Join(err, m.Afford(int64(Steps(found*with, parsedBytes))))
 	},
 }
 
@@ -65,9 +65,6 @@ func LimitOf(args []ref.Val) int {
 	return int(n)
 }
 
-// replacedPerPart is the number of bytes of a replacement that are read in the time in which one part of an expression is evaluated.
-const replacedPerPart = 8
-
 // Regex is a compiled regular expression.
 type Regex struct {
 	*regexp.Regexp
@@ -76,7 +73,7 @@ type Regex struct {
 
 // all charges for finding all matches, and returns an upper bound of their number.
 func (x *Regex) all(m *Meter, text string, limit int, groups bool) (int, error) {
-	found, err := x.size.FindAll(x.Regexp, text, limit, groups, m.AffordSteps)
+	found, err := x.size.FindAll(x.Regexp, text, limit, groups, m.Afford)
 	if err == nil && found > maxMatches && len(text) > maxMatches {
 		return found, ErrTooLarge
 	}
@@ -85,7 +82,7 @@ func (x *Regex) all(m *Meter, text string, limit int, groups bool) (int, error) 
 
 // NewRegex compiles a regular expression and charges for it in advance. m may be nil.
 func NewRegex(m *Meter, source string) (*Regex, error) {
-	if err := m.AffordSteps(compilecost.Reading(source).Steps()); err != nil {
+	if err := m.Afford(compilecost.Reading(source).Steps()); err != nil {
 		return nil, err
 	}
 	size, err := compilecost.Regex(source)
@@ -95,7 +92,7 @@ func NewRegex(m *Meter, source string) (*Regex, error) {
 	if size.Check() != nil || size.Program > maxProgram {
 		return nil, ErrTooLarge
 	}
-	if err := m.AffordSteps(size.Steps()); err != nil {
+	if err := m.Afford(size.Steps()); err != nil {
 		return nil, err
 	}
 	re, err := regexp.Compile(source)

@@ -9,8 +9,8 @@ import (
 )
 
 // The cost of evaluations is measured in the units of the API server. The library's own accounting observes every node and keeps all
-// values on a stack, which takes longer than the evaluation itself. Instead, an expression is charged for its parts when it starts, a
-// loop for the parts of its step in each iteration, and a call for the size of its arguments, with the library's formulas.
+// values on a stack, which takes longer than the evaluation itself. Instead, an expression is charged for its nodes when it starts, a
+// loop for the nodes of its step in each iteration, and a call for the size of its arguments, with the library's formulas.
 
 // cost is the way in which the price of a call depends on its arguments.
 type cost uint8

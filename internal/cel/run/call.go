@@ -33,7 +33,7 @@ func (t *timestamp) Eval(vars interpreter.Activation) ref.Val {
 	if !types.IsError(v) {
 		return v
 	}
-	if e := evaluationOf(vars); e == nil || e.variables.declared.Kind == env.Native || e.Interrupted() {
+	if e := evaluationOf(vars); e == nil || e.variables.declared.Kind == env.Native || e.Ended() {
 		return v
 	}
 	if text, ok := t.Args()[0].Eval(vars).(types.String); ok {

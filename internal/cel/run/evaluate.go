@@ -131,8 +131,8 @@ func (e *Evaluation) Value(x *Expression) (ref.Val, error) {
 	return nil, &env.EvaluationError{Expression: x.text, Err: err}
 }
 
-// expressionParts is the cost of beginning to evaluate an expression.
-const expressionParts = 15
+// expressionSteps are those of beginning to evaluate an expression.
+const expressionSteps = 150
 
 // run evaluates an expression. Its cost counts towards the limit of the expression and that of the rule.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {
@@ -143,8 +143,8 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 		return nil, price.ErrOutOfBudget
 	}
 	around := e.Begin()
-	e.Spend(x.parts)
-	e.Charge(expressionParts)
+	e.Spend(x.nodes)
+	e.Charge(expressionSteps)
 	if e.in.Trace != nil {
 		v, parts, err := e.explained(x)
 		e.End(around)

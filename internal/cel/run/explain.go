@@ -33,7 +33,7 @@ func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
 		v, err := x.evaluate(e)
 		return v, nil, err
 	}
-	v, err := (&Expression{x.text, &planned{root: plan, parts: x.parts}}).evaluate(e)
+	v, err := (&Expression{x.text, &planned{root: plan, nodes: x.nodes}}).evaluate(e)
 	native := checked.NativeRep()
 	w := explainer{values: values.last, info: native.SourceInfo(), locals: typecheck.Locals(native)}
 	w.inside(native.Expr(), 0)

@@ -4,15 +4,17 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"ephor.invalid/ephor/internal/cel/price"
 )
 
 // textInterrupted is the error of a loop that was interrupted. The evaluation reports why.
 const textInterrupted = "operation interrupted"
 
-// charging returns a decorator that charges each iteration of a loop. parts are those of each loop's step (see steps).
-func charging(parts map[int64]int) interpreter.InterpretableDecorator {
+// charging returns a decorator that charges each iteration of a loop. nodes are those of each loop's step.
+func charging(nodes map[int64]int) interpreter.InterpretableDecorator {
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-		if n, ok := parts[i.ID()]; ok {
+		if n, ok := nodes[i.ID()]; ok {
 			return &loopStep{i, n}, nil
 		}
 		return i, nil
@@ -22,7 +24,7 @@ func charging(parts map[int64]int) interpreter.InterpretableDecorator {
 // loopStep evaluates the step of a loop and charges for it.
 type loopStep struct {
 	interpreter.Interpretable
-	parts int
+	nodes int
 }
 
 // Exec implements the library's interface.
@@ -37,10 +39,10 @@ func (t *loopStep) Eval(vars interpreter.Activation) ref.Val {
 	if e.Ended() {
 		return types.NewErr(textInterrupted) // the library's loop goes on to its end, without work
 	}
-	e.Spend(int64(t.parts))
-	e.Charge(t.parts)
+	e.Spend(int64(t.nodes))
+	e.Charge(price.NodeSteps * t.nodes)
 	v := t.Interpretable.Eval(vars)
-	if e.Interrupted() {
+	if e.Ended() {
 		return types.NewErr(textInterrupted)
 	}
 	return v

@@ -72,7 +72,7 @@ func (p *Planner) plan(of *cel.Env, checked *ast.AST, variables map[string]int, 
 
 // decorators returns what the library's planner does with each node, after it has planned the parts of the node, in this order.
 func (in *planning) decorators(record *recorder) []interpreter.InterpretableDecorator {
-	parts := price.StepParts(in.checked)
+	nodes := price.StepNodes(in.checked)
 	list := []interpreter.InterpretableDecorator{
 		// First: the planner hands over a path again for each of its members. The others expect it in the form of node.
 		func(i interpreter.Interpretable) (interpreter.Interpretable, error) { return unrecorded(i), nil },
@@ -81,14 +81,14 @@ func (in *planning) decorators(record *recorder) []interpreter.InterpretableDeco
 		// After node, whose constructors read the fields that this one keeps.
 		in.remembering(),
 		// Around everything that an iteration evaluates: an iteration is charged before its work.
-		charging(parts),
+		charging(nodes),
 	}
 	if record != nil {
 		// Last: it keeps the values that the expression sees. The loops stay the library's: a quantifier skips nodes whose values are shown.
 		return append(list, record.recorded)
 	}
 	// Last: a quantifier calls the range and the predicate of its loop in the form in which the others leave them.
-	return append(list, in.quantified(parts))
+	return append(list, in.quantified(nodes))
 }
 
 // plan calls the library's planner.

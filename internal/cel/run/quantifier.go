@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
 
+	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/values"
 )
 
@@ -19,18 +20,18 @@ type quantifier struct {
 	over, predicate interpreter.Interpretable
 	element, accu   string // names of variables
 	step            int64  // the id of the && or || that an iteration evaluates
-	parts           int    // number of parts in an iteration
+	nodes           int    // of an iteration
 	decisive        types.Bool
 	afterOver, fold int64 // ids of the first node that is planned after the range, and of the loop
 }
 
 // quantifiers finds the loops of these macros by their structure. Loops come only from macros.
-func quantifiers(checked *ast.AST, parts map[int64]int) []*quantifier {
+func quantifiers(checked *ast.AST, nodes map[int64]int) []*quantifier {
 	var out []*quantifier
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.ComprehensionKind {
 			if q := newQuantifier(e.AsComprehension()); q != nil {
-				q.fold, q.parts = e.ID(), parts[q.step]
+				q.fold, q.nodes = e.ID(), nodes[q.step]
 				out = append(out, q)
 			}
 		}
@@ -75,8 +76,8 @@ func argumentOf(e ast.Expr, function string) ast.Expr {
 // quantified returns a decorator that replaces loops by quantifiers. The library plans the parts of a loop in the order accumulator, range,
 // condition, step, result, and decorates each node after its parts. So the node before the first node of the condition is the range, and the
 // node before the step is the predicate.
-func (in *planning) quantified(parts map[int64]int) interpreter.InterpretableDecorator {
-	found := quantifiers(in.checked, parts)
+func (in *planning) quantified(nodes map[int64]int) interpreter.InterpretableDecorator {
+	found := quantifiers(in.checked, nodes)
 	var last interpreter.Interpretable
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		id := i.ID()
@@ -164,8 +165,8 @@ func (q *quantifier) iterate(e *Evaluation, s *element) bool {
 	if e.Ended() {
 		return false
 	}
-	e.Spend(int64(q.parts))
-	e.Charge(q.parts)
+	e.Spend(int64(q.nodes))
+	e.Charge(price.NodeSteps * q.nodes)
 	v := q.predicate.Eval(s.frame)
 	b, isBool := v.(types.Bool)
 	_, undecided := s.accu.(types.Bool)
@@ -180,7 +181,7 @@ func (q *quantifier) iterate(e *Evaluation, s *element) bool {
 	default:
 		s.accu = types.LabelErrNode(q.step, types.MaybeNoSuchOverloadErr(v))
 	}
-	return !e.Interrupted()
+	return !e.Ended()
 }
 
 // element is the scope of the predicate.

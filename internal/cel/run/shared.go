@@ -18,7 +18,7 @@ import (
 // planned is the plan of an expression. It is immutable.
 type planned struct {
 	root  interpreter.Interpretable
-	parts int64 // the cost of evaluating each part once
+	nodes int64 // of the expression
 	// ofObject: the value depends only on the object.
 	ofObject bool
 }
@@ -79,7 +79,7 @@ func (v *Variables) plan(p *Planner, in *cel.Env, expression string, checked *as
 	if err != nil {
 		return nil, err
 	}
-	out := &planned{root, int64(price.PartsOf(checked.Expr())), ofObject(checked)}
+	out := &planned{root, int64(price.NodesOf(checked.Expr())), ofObject(checked)}
 	if alone {
 		return out, nil
 	}
