@@ -15,9 +15,10 @@ type evaluation struct {
 	meter *budget.Meter
 }
 
-// begin starts an evaluation that may cost limit, or the remaining budget of the policy if that is less.
-func begin(ctx context.Context, m *budget.Meter, named *run.Variables, in *run.Input, limit int64) evaluation {
-	return evaluation{named.Evaluate(ctx, in, m.Affordable(limit)), m}
+// begin starts an evaluation that may take so many units, or the remaining budget of the policy if that is less.
+func begin(ctx context.Context, m *budget.Meter, named *run.Variables, in *run.Input, units int64) evaluation {
+	left := m.Left(units*price.StepsPerUnit)/price.StepsPerUnit + 1
+	return evaluation{named.Evaluate(ctx, in, min(units, left)), m}
 }
 
 // end charges the cost of the expressions. It returns the error of the budget if that is exhausted, otherwise err.

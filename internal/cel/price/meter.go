@@ -35,9 +35,12 @@ type Work struct {
 // Since returns the work after an earlier state.
 func (w Work) Since(before Work) Work { return Work{w.Units - before.Units, w.Steps - before.Steps} }
 
+// StepsPerUnit is the number of steps that a unit stands for: the API server grants 10 million units, about a second.
+const StepsPerUnit = 10
+
 // NewMeter returns a meter with this many units, and the steps that they stand for, up to MaxSteps. It ends the evaluation when ctx is done.
 func NewMeter(ctx context.Context, units int64) Meter {
-	return Meter{ctx: ctx, remaining: units, limit: min(units*budget.StepsPerUnit, MaxSteps)}
+	return Meter{ctx: ctx, remaining: units, limit: min(units*StepsPerUnit, MaxSteps)}
 }
 
 // MaxSteps is the limit of one evaluation: that of a rule in the classic language. The limits of the API server allow a second. A loop that
@@ -67,7 +70,7 @@ func (m *Meter) Spend(units int64) {
 	units = min(units, perExpression+1) // what is refused does not count
 	m.Units += units
 	m.remaining -= units
-	m.look(budget.StepsPerUnit * units)
+	m.look(StepsPerUnit * units)
 	if m.cost += units; m.cost > perExpression && m.failure == nil {
 		m.failure = ErrCallLimit
 	}
@@ -132,7 +135,7 @@ func (m *Meter) Ended() bool { return m.remaining < 0 || m.failure != nil || m.o
 func (m *Meter) Exceeded() bool { return m.exceeded }
 
 // Spent returns the cost of the expressions so far in steps: their units or their steps, whatever is more.
-func (m *Meter) Spent() int64 { return max(budget.StepsPerUnit*m.Units, m.Steps) }
+func (m *Meter) Spent() int64 { return max(StepsPerUnit*m.Units, m.Steps) }
 
 // Afford charges a node, and the steps of a function that goes on in small ones. It returns an error if the limit is exceeded. The nil Meter
 // has no limit.
