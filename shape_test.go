@@ -18,8 +18,7 @@ import (
 // kit (internal/controller), by the rows of internal/app/controllers.go.
 var rooms = []string{
 	"webhookconf", "vapgen", "certs", "secretpath", "scan", "reports", "ephemeral", "cleanup", "ttl", "globalctx", "status", "decision", "failopen",
-	"control/webhooks", "control/native", "control/serving", "control/status", "control/globals", "control/config", "control/events", "control/reports", "control/scan", "control/work",
-	"control/generated", "control/cleanup", "control/decisions", "control/dashboard", "updaterequest", "discovery",
+	"control", "updaterequest", "discovery",
 }
 
 // goroutines are the files of rooms that start a goroutine or a timer all the same, each with the reason.

@@ -1,0 +1,11 @@
+bad {
+	spec.hostPID
+}
+
+bad {
+	spec.hostIPC
+}
+
+bad {
+	spec.hostNetwork
+}

@@ -1,0 +1,3 @@
+bad {
+	spec.volumes[_].hostPath
+}

@@ -1,0 +1,3 @@
+bad {
+	containers[_].ports[_].hostPort != 0
+}

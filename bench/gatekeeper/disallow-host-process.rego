@@ -1,0 +1,7 @@
+bad {
+	spec.securityContext.windowsOptions.hostProcess
+}
+
+bad {
+	containers[_].securityContext.windowsOptions.hostProcess
+}

@@ -1,0 +1,8 @@
+bad {
+	c := containers[_]
+	not forbids(c)
+}
+
+forbids(c) {
+	c.securityContext.allowPrivilegeEscalation == false
+}

@@ -1,0 +1,3 @@
+bad {
+	containers[_].securityContext.privileged
+}

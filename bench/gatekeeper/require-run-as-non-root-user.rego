@@ -1,0 +1,7 @@
+bad {
+	spec.securityContext.runAsUser <= 0
+}
+
+bad {
+	containers[_].securityContext.runAsUser <= 0
+}
