@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -73,16 +75,13 @@ func (b *bench) startReplicas(values string, prepare func(context.Context, *devc
 				return nil, err
 			}
 		}
-		path, err := ephor.WebhookPath(ctx, devcluster.Admission, "/validate/fail")
-		if folders[0] == celPolicies {
-			path, err = celPath(ctx, c)
-		}
-		if err != nil {
-			return nil, err
-		}
 		var servers []*load.Server
 		for _, replica := range replicas {
-			s := load.NewServer("https://"+replica.Addr+path+"?timeout=10s", replica.PID(), connections)
+			urls, err := webhookURLs(ctx, c, folders[0], replica.Addr)
+			if err != nil {
+				return nil, err
+			}
+			s := load.NewServer(urls[0], replica.PID(), connections)
 			s.Metrics = replica.MetricsAddr
 			servers = append(servers, s)
 			if err := c.Wait(ctx, "the policies to be in force", func() error {
@@ -104,31 +103,47 @@ func (b *bench) startReplicas(values string, prepare func(context.Context, *devc
 	return c, s, nil
 }
 
-// celPath returns the path of the webhook for Pods of the CEL policies, from the configuration.
-func celPath(ctx context.Context, c *devcluster.Cluster) (string, error) {
-	const configuration, webhook = "kyverno-resource-validating-webhook-cfg", "vpol.validate.kyverno.svc-fail"
+// webhookURLs returns the URLs, at a replica's address, of the webhooks that evaluate the policies of a folder of examples for a Pod without particular labels.
+func webhookURLs(ctx context.Context, c *devcluster.Cluster, folder, addr string) (out []string, err error) {
+	const configuration = "kyverno-resource-validating-webhook-cfg"
+	webhook := "validate.kyverno.svc-fail"
+	if folder == celPolicies {
+		webhook = "vpol.validate.kyverno.svc-fail"
+	}
 	client, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	list, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	for _, w := range list.Webhooks {
+	for i := range list.Webhooks {
+		w := &list.Webhooks[i]
+		pods := slices.ContainsFunc(w.Rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+			return slices.ContainsFunc(r.Resources, func(resource string) bool { return resource == "*" || resource == "pods" || resource == "pods/*" })
+		})
+		selective := w.ObjectSelector != nil && len(w.ObjectSelector.MatchLabels)+len(w.ObjectSelector.MatchExpressions) > 0
+		if !strings.HasPrefix(w.Name, webhook) || !pods || selective {
+			continue
+		}
+		path := ""
 		switch {
-		case w.Name != webhook:
 		case w.ClientConfig.URL != nil:
 			u, err := url.Parse(*w.ClientConfig.URL)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			return u.Path, nil
+			path = u.Path
 		case w.ClientConfig.Service != nil && w.ClientConfig.Service.Path != nil:
-			return *w.ClientConfig.Service.Path, nil
+			path = *w.ClientConfig.Service.Path
 		}
+		out = append(out, "https://"+addr+path+"?timeout=10s")
 	}
-	return "", fmt.Errorf("there is no webhook %s in %s", webhook, configuration)
+	if len(out) == 0 {
+		return nil, fmt.Errorf("there is no webhook %s for Pods in %s", webhook, configuration)
+	}
+	return out, nil
 }
 
 // rest measures the memory of the admission process a minute after it became ready: with the 18 classic policies, and additionally with the

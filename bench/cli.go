@@ -66,48 +66,6 @@ func (b *bench) commandLine() error {
 	return nil
 }
 
-// compare measures creations of Pods, and the same work of the command line with a peer's binary, interleaved; without one, only ours. It writes the
-// figures into the README and the page of the comparison.
-func (b *bench) compare(peer string) error {
-	if err := b.creates(); err != nil {
-		return err
-	}
-	if peer == "" {
-		fmt.Println("no peer: name its program with PEER=/path/to/kyverno")
-	} else if err := b.compareCommands(peer); err != nil {
-		return err
-	}
-	return b.writeFigures()
-}
-
-// compareCommands times the same commands with a peer's binary.
-func (b *bench) compareCommands(peer string) error {
-	yamlFile, _, err := b.writeManifests()
-	if err != nil {
-		return err
-	}
-	policies := filepath.Join(b.root, "examples", "pod-security")
-	for _, args := range [][]string{{"apply", policies, "--resource", yamlFile}, {"version"}} {
-		var ours, theirs []time.Duration
-		var oursMB, theirsMB float64
-		for range repeats {
-			o, err := measure(b.ephor, args...)
-			if err != nil {
-				return err
-			}
-			p, err := measure(peer, args...)
-			if err != nil {
-				return err
-			}
-			ours, theirs = append(ours, o.wall), append(theirs, p.wall)
-			oursMB, theirsMB = max(oursMB, o.peakMB), max(theirsMB, p.peakMB)
-		}
-		fmt.Printf("%-8s ephor %.3f s %.0f MB · peer %.3f s %.0f MB · ratio %.1f\n", args[0], load.Median(ours).Seconds(), oursMB,
-			load.Median(theirs).Seconds(), theirsMB, float64(load.Median(theirs))/float64(load.Median(ours)))
-	}
-	return nil
-}
-
 // repeat runs a command several times and returns the median times and the highest memory.
 func repeat(path string, args ...string) (run, error) {
 	var wall, cpu []time.Duration

@@ -24,80 +24,15 @@ import (
 )
 
 const (
-	createRounds   = 5
-	createRequests = 800 // in each round
+	createRounds   = 4
+	createRequests = 480 // in each round
 )
 
 // created are the figures of creations of Pods by one evaluator.
 type created struct {
-	who         string
 	perSecond   float64
 	p50, p99    time.Duration
-	server, own time.Duration // CPU of the API server and of our process, for each creation
-}
-
-// creates measures creations of Pods (server-side dry runs by 8 clients) without policies, with the 18 policies in either language, and with
-// the same policies evaluated by the API server itself.
-func (b *bench) creates() error {
-	var all []created
-	plain, native, err := b.createsWithoutEphor()
-	if err != nil {
-		return err
-	}
-	all = append(all, plain, native)
-	for _, folder := range []string{classicPolicies, celPolicies} {
-		c, s, err := b.startAdmission(folder)
-		if err != nil {
-			return err
-		}
-		got, err := createsOn(c, "Ephor, "+folder, s.PID)
-		c.Stop()
-		if err != nil {
-			return err
-		}
-		all = append(all, got)
-	}
-	for _, x := range all {
-		fmt.Printf("%-34s %5.0f creates/s  p50 %5.1f ms  p99 %5.1f ms  CPU of the API server %5.2f ms, of the process %5.2f ms\n",
-			x.who, x.perSecond, ms(x.p50), ms(x.p99), ms(x.server), ms(x.own))
-		b.figure("creates: "+x.who, fmt.Sprintf("%.0f/s, p50 %.0f ms, p99 %.0f ms, CPU %.1f + %.1f ms", x.perSecond, ms(x.p50), ms(x.p99), ms(x.server), ms(x.own)))
-	}
-	return nil
-}
-
-// createsWithoutEphor measures without policies, and with those in CEL as policies of the API server.
-func (b *bench) createsWithoutEphor() (plain, native created, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	c, err := devcluster.Start(ctx, devcluster.Options{})
-	if err != nil {
-		return plain, native, err
-	}
-	defer c.Stop()
-	if plain, err = createsOn(c, "no policies", 0); err != nil {
-		return plain, native, err
-	}
-	policies, err := nativePolicies(filepath.Join(b.root, "examples", celPolicies))
-	if err != nil {
-		return plain, native, err
-	}
-	if _, err := c.Kubectl(ctx, policies, "apply", "-f", "-"); err != nil {
-		return plain, native, err
-	}
-	client, err := kubernetes.NewForConfig(c.Config)
-	if err != nil {
-		return plain, native, err
-	}
-	if err := c.Wait(ctx, "the policies to be in force", func() error {
-		if err := create(ctx, client, true); err == nil {
-			return errors.New("the bad Pod is still admitted")
-		}
-		return nil
-	}); err != nil {
-		return plain, native, err
-	}
-	native, err = createsOn(c, "the API server's own policies", 0)
-	return plain, native, err
+	server, own time.Duration // CPU of the API server and of the evaluator's process, for each creation
 }
 
 // nativePolicies returns the policies of a folder as policies of the API server.
@@ -108,27 +43,41 @@ func nativePolicies(folder string) ([]byte, error) {
 	}
 	var out []byte
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		policy, err := readObject(file)
 		if err != nil {
 			return nil, err
 		}
-		var object map[string]any
-		if err := yaml.Unmarshal(text, &object); err != nil {
-			return nil, err
+		one, err := nativePolicy(policy)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		static := vapgen.StaticOf(object, nil)
-		if static.Reason != "" {
-			return nil, fmt.Errorf("%s: %s", file, static.Reason)
-		}
-		for _, o := range static.Objects {
-			one, err := yaml.Marshal(o)
-			if err != nil {
-				return nil, err
-			}
-			out = append(append(out, "---\n"...), strings.ReplaceAll(string(one), vapgen.StaticSuffix, "")...)
-		}
+		out = append(out, one...)
 	}
 	return out, nil
+}
+
+// nativePolicy returns a policy in CEL as YAML of a policy of the API server with its binding.
+func nativePolicy(policy object) (out []byte, err error) {
+	static := vapgen.StaticOf(policy, nil)
+	if static.Reason != "" {
+		return nil, errors.New(static.Reason)
+	}
+	for _, o := range static.Objects {
+		one, err := yaml.Marshal(o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, "---\n"...), strings.ReplaceAll(string(one), vapgen.StaticSuffix, "")...)
+	}
+	return out, nil
+}
+
+func readObject(file string) (o object, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return o, yaml.Unmarshal(text, &o)
 }
 
 // create creates a Pod as a dry run.
@@ -142,15 +91,20 @@ func create(ctx context.Context, client kubernetes.Interface, bad bool) error {
 	return err
 }
 
-// createsOn measures rounds of creations of a good Pod; pid is our process, 0 for none.
-func createsOn(c *devcluster.Cluster, who string, pid int) (created, error) {
+// unlimited returns a client that sends as much as it can, and prints no warnings.
+func unlimited(c *devcluster.Cluster) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(c.Config)
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	return kubernetes.NewForConfig(config)
+}
+
+// createsOn measures rounds of creations of a good Pod; pid is the evaluator's process, 0 for none.
+func createsOn(c *devcluster.Cluster, pid int) (created, error) {
 	api, err := c.Part(devcluster.APIServer)
 	if err != nil {
 		return created{}, err
 	}
-	config := rest.CopyConfig(c.Config)
-	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := unlimited(c)
 	if err != nil {
 		return created{}, err
 	}
@@ -169,7 +123,7 @@ func createsOn(c *devcluster.Cluster, who string, pid int) (created, error) {
 		}
 		times, took, err := createRound(client)
 		if err != nil {
-			return created{}, fmt.Errorf("%s: %w", who, err)
+			return created{}, err
 		}
 		toServer, toOwn, err := used()
 		if err != nil {
@@ -183,7 +137,7 @@ func createsOn(c *devcluster.Cluster, who string, pid int) (created, error) {
 		p50, p99 = append(p50, load.Percentile(times, 50)), append(p99, load.Percentile(times, 99))
 		server, own = append(server, (toServer-fromServer)/n), append(own, (toOwn-fromOwn)/n)
 	}
-	return created{who: who, perSecond: load.Median(perSecond), p50: load.Median(p50), p99: load.Median(p99), server: load.Median(server), own: load.Median(own)}, nil
+	return created{perSecond: load.Median(perSecond), p50: load.Median(p50), p99: load.Median(p99), server: load.Median(server), own: load.Median(own)}, nil
 }
 
 // createRound creates Pods by 8 clients at once, and returns the sorted times.

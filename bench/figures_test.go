@@ -18,15 +18,23 @@ func TestFiguresAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(content), figuresBegin+"\n"+table+"\n"+figuresEnd) {
+		if !strings.Contains(string(content), figuresBegin+"\n"+table+"\n"+tableEnd) {
 			t.Errorf("%s is out of date: go run ./bench figures", file)
 		}
 	}
-	// A figure of the README is a part of that of the page.
+	rows, err := readEvaluators("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := evaluatorTable(rows)
+	if page, err := os.ReadFile(filepath.Join("..", comparisonPage)); err != nil || !strings.Contains(string(page), evaluatorsBegin+"\n"+table+"\n"+tableEnd) {
+		t.Errorf("%s is out of date: make bench-compare (%v)", comparisonPage, err)
+	}
+	// A figure of the README is a part of those of the page, except that of a review, which it gives in milliseconds.
 	for _, f := range all {
 		for _, short := range []string{f.shortOwn, f.shortPeer} {
 			for _, number := range strings.FieldsFunc(short, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }) {
-				if f.key != "floor" && !strings.Contains(f.own+f.peer, number) { // the README rounds this one
+				if f.key != "review" && !strings.Contains(f.own+f.peer+table, number) {
 					t.Errorf("%s: the README has %s, the page %q and %q", f.key, number, f.own, f.peer)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ephor.invalid/ephor/bench/load"
 	"ephor.invalid/ephor/internal/devcluster"
 )
 
@@ -17,8 +18,11 @@ type bench struct {
 	ephor string // the binary
 	dir   string // temporary files
 	rows  []row
-	// figures are those of the comparison that were measured, by their key.
-	figures map[string]string
+	// figures and peerFigures are those of the comparison that were measured, by their key; shortFigures are those of the README: a peer's and ours.
+	figures, peerFigures map[string]string
+	shortFigures         map[string][2]string
+	peers                map[string]string // programs, by their base names
+	noop                 *load.Server
 }
 
 // object is a JSON object.
@@ -112,7 +116,7 @@ func benchmarks(args []string) error {
 		return serveRegistry(args[1])
 	}
 	if len(args) > 0 && args[0] == "compare" {
-		return b.compare(strings.Join(args[1:], " "))
+		return b.compare(args[1:])
 	}
 	if len(args) == 1 && args[0] == "reports" {
 		return b.reports()
