@@ -24,7 +24,7 @@ func (k *Kinds) TypeOf(kind schema.GroupVersionKind, names []string) string {
 	if _, list := t.Element(); list && t != Any {
 		return "list"
 	}
-	if len(t.Names()) > 0 {
+	if _, has := t.Field("x"); len(t.Names()) > 0 || has && t != Any { // with known keys, or with any
 		return "map"
 	}
 	return Scalar(t)

@@ -336,7 +336,9 @@ func (p prover) verdict(ctx context.Context, programs []*policy.Program, a *atte
 			if offline.Unsuccessful(r) && !out.violated {
 				out.violated, out.message = true, r.Message
 			}
-			out.denied = out.denied || offline.Unsuccessful(r) && r.Action.Has(policy.Deny)
+			if stage == policy.StageValidate || stage == policy.StageVerifyImages { // other rules have no action
+				out.denied = out.denied || offline.Unsuccessful(r) && r.Action.Has(policy.Deny)
+			}
 		}
 	}
 	if stage == policy.StageMutateExisting {

@@ -41,6 +41,9 @@ type sampler struct {
 	namespace string
 	parses    bool // the policy reads the parts of image references
 	patches   bool // the policy changes resources, so list elements need distinct names, as in the API
+	// scalars are the types of the numbers and truth values in patches, by the names of their fields: of a kind without a definition, nothing else says
+	// that a field is no text.
+	scalars map[string]string
 }
 
 func newSampler(p prover, original map[string]any, rule convert.Rule, first *policy.Program, cel []*policy.Program) *sampler {
@@ -176,6 +179,9 @@ func (s *sampler) objects(n int) []map[string]any {
 		for _, before := range []time.Duration{-time.Hour, time.Hour, 50 * time.Hour, 400 * time.Hour} {
 			s.words = append(s.words, offline.Now().UTC().Add(-before).Truncate(time.Hour).Format(time.RFC3339))
 		}
+	}
+	for _, of := range []string{"labels", "annotations"} {
+		s.labels = append(s.labels, s.reads.Member("metadata").Member(of).Names()...)
 	}
 	slices.SortFunc(s.kinds, func(a, b schema.Found) int { return strings.Compare(a.String(), b.String()) })
 	slices.Sort(s.words)
@@ -334,6 +340,9 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				continue
 			}
 			v := s.value(below, f.Get(name), depth+1)
+			if scalar := s.scalars[name]; scalar != "" && below == schema.Any {
+				v = s.scalar(scalar)
+			}
 			if m, isMap := v.(map[string]any); isMap && m["type"] == nil && slices.Contains(typed, name) {
 				m["type"] = s.word("Localhost")
 			}
@@ -369,7 +378,11 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 	if f.ItemsRead() != nil && t == schema.Any {
 		list := make([]any, 0, 2)
 		for range 1 + s.random.Intn(2) {
-			if v := s.value(schema.Any, f.ItemsRead(), depth+1); v != nil {
+			v := s.value(schema.Any, f.ItemsRead(), depth+1)
+			if _, nested := v.([]any); nested { // no list of the API has lists as elements
+				v = s.scalar("")
+			}
+			if v != nil {
 				list = append(list, v)
 			}
 		}

@@ -24,6 +24,7 @@ func (s *sampler) patched(rules any) {
 		blocks, _ := mutate["foreach"].([]any)
 		for _, b := range append(blocks, mutate) {
 			block, _ := b.(map[string]any)
+			s.patchScalars(block["patchStrategicMerge"])
 			for _, root := range roots {
 				patchFields(root, block["patchStrategicMerge"])
 				operations, _ := block["patchesJson6902"].(string)
@@ -59,6 +60,33 @@ func patchFields(f *value.Fields, patch any) {
 				items.Member("image")
 			}
 			patchFields(items, e)
+		}
+	}
+}
+
+// patchScalars notes the types of the numbers and truth values of a patch.
+func (s *sampler) patchScalars(patch any) {
+	switch v := patch.(type) {
+	case map[string]any:
+		for k, e := range v {
+			scalar := ""
+			switch e.(type) {
+			case bool:
+				scalar = "boolean"
+			case int64, float64:
+				scalar = "integer"
+			default:
+				s.patchScalars(e)
+				continue
+			}
+			if s.scalars == nil {
+				s.scalars = map[string]string{}
+			}
+			s.scalars[strings.TrimSuffix(strings.TrimLeft(k, "(+<=^X"), ")")] = scalar
+		}
+	case []any:
+		for _, e := range v {
+			s.patchScalars(e)
 		}
 	}
 }

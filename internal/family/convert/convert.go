@@ -141,6 +141,8 @@ type converter struct {
 	// failing are the lists of the messages of the elements that fail, one for each loop; telling: some of them have messages.
 	failing []string
 	telling bool
+	// deletions: the rule is about deletions only.
+	deletions bool
 	// inMessage: a message is converted, which does not decide anything.
 	inMessage bool
 	// deleting: the policy selects objects and not requests, and `target` is the object.
@@ -210,6 +212,9 @@ var notInNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompil
 
 // subjectVariable adds the variable for the object of the request, or the deleted one, if an expression reads it.
 func (c *converter) subjectVariable(r *kyvernov1.Rule, spec map[string]any) {
+	if c.deletions {
+		deletedObject(spec)
+	}
 	if c.object.text != subject || !strings.Contains(value.JSON(spec), subject) {
 		return
 	}
@@ -219,6 +224,26 @@ func (c *converter) subjectVariable(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	spec["variables"] = append([]any{map[string]any{"name": "object", "expression": whole.text}}, variables...)
 }
+
+// deletedObject writes oldObject for the object of the request in all expressions of a part of a policy about deletions.
+func deletedObject(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			v[k] = deletedObject(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = deletedObject(e)
+		}
+	case string:
+		return strings.ReplaceAll(v, subject, deleted.text)
+	}
+	return v
+}
+
+// deleted is the object of the request of a deletion.
+var deleted = member("oldObject")
 
 // whole is the object of the request, or the deleted one.
 var whole = expr{"request.operation == 'DELETE' ? oldObject : object", bindsTernary}

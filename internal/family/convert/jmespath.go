@@ -126,7 +126,9 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 		return s.members(t, current)
 	case "ASTOrExpression":
 		return s.either(t, current)
-	case "ASTNotExpression", "ASTComparator", "ASTAndExpression":
+	case "ASTAndExpression":
+		return s.both(t, current)
+	case "ASTNotExpression", "ASTComparator":
 		e, ok := s.condition(t, current)
 		return term{expr: e, shape: boolShape}, ok
 	case "ASTFunctionExpression":
@@ -137,7 +139,7 @@ func (s *search) tree(t *jmespath.Tree, current *term) (term, bool) {
 
 // everywhere reports whether a path is the spec, which every object of the API has whose kind has one.
 func (s *search) everywhere(t term) bool {
-	return len(t.place) == 1 && t.place[0] == "spec" && t.simple() && s.typeAt(s.matched, t.place) == "map"
+	return isObject(t.root) && len(t.place) == 1 && t.place[0] == "spec" && t.simple() && s.typeAt(s.matched, t.place) == "map"
 }
 
 // named returns the variable with this name.
@@ -153,7 +155,7 @@ func (s *search) named(name string) (term, bool) {
 		out := path(s.object)
 		out.place = []string{}
 		return out, true
-	case name == "target" && s.object.text == "request.object":
+	case name == "target" && strings.HasPrefix(s.object.text, "request."):
 		return path(s.changed), true
 	case name == "elementIndex" && s.position != (expr{}):
 		return term{expr: s.position, shape: numberShape}, true
@@ -201,7 +203,11 @@ func (s *search) below(left term, name string) (term, bool) {
 			}
 			return out, true
 		case "oldObject":
-			return path(member(name)), true
+			out := path(member(name))
+			if isObject(s.object) {
+				out.place = []string{}
+			}
+			return out, true
 		case "operation", "name", "namespace":
 			out := path(left.expr, name)
 			out.shape = textShape
@@ -225,6 +231,9 @@ func (s *search) below(left term, name string) (term, bool) {
 	}
 	if left.shape == boolShape && len(left.keys) == 0 { // it has no fields: !a.b is the field b of !a
 		return term{expr: member("null"), needs: left.needs, given: no, safe: left.safe}, true
+	}
+	if left.text == "request.namespace" || left.text == "request.name" || left.text == "null" { // texts have no fields, nor has null
+		return term{expr: member("null"), given: no, lenient: left.lenient}, true
 	}
 	var out term
 	key, dynamic, ok := s.key(name)

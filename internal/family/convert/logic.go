@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"slices"
 	"strings"
 
 	"ephor.invalid/ephor/internal/jmespath"
@@ -16,10 +17,47 @@ func (s *search) either(t *jmespath.Tree, current *term) (term, bool) {
 	if !ok {
 		return right, false
 	}
+	if choice := &t.Children[0]; choice.Kind == "ASTAndExpression" && left.shape != boolShape { // a && b || c chooses
+		when, ok := s.condition(&choice.Children[0], current)
+		chosen, also := s.tree(&choice.Children[1], current)
+		return s.choice(and(when, chosen.truthy()), chosen, right), ok && also
+	}
 	if left.text == "request.operation" { // every request has one, and scans have CREATE
 		return left, true
 	}
 	return s.orElse(left, right)
+}
+
+// both converts a && b: b where a counts as true, and a where it does not.
+func (s *search) both(t *jmespath.Tree, current *term) (term, bool) {
+	left, ok := s.tree(&t.Children[0], current)
+	if !ok {
+		return left, false
+	}
+	right, ok := s.tree(&t.Children[1], current)
+	if !ok {
+		return right, false
+	}
+	when, ok := s.condition(&t.Children[0], current)
+	if left.shape == boolShape && right.shape == boolShape {
+		return term{expr: and(when, right.truthy()), shape: boolShape}, ok
+	}
+	return s.choice(when, right, left), ok
+}
+
+// choice returns one of two values, and null for one that is missing.
+func (s *search) choice(when expr, a, b term) term {
+	out := term{shape: a.shape}
+	x, y := s.orNull(a), s.orNull(b)
+	if a.shape != b.shape || a.shape == anyShape || a.there() != yes || b.there() != yes {
+		out.shape = anyShape
+		x, y = member("dyn("+x.text+")"), member("dyn("+y.text+")")
+	}
+	if when == yes {
+		return a
+	}
+	out.expr = expr{when.within(bindsOr) + " ? " + x.within(bindsOr) + " : " + y.within(bindsTernary), bindsTernary}
+	return out
 }
 
 // orElse returns left || right.
@@ -42,6 +80,10 @@ func (s *search) orElse(left, right term) (term, bool) {
 		out.given = or(left.truthy(), there)
 	}
 	constant := right.keys == nil && right.root == (expr{}) && right.there() == yes
+	if left.alternatives != nil && constant && right.shape == textShape {
+		out.expr = member(firstText(left.alternatives, right.text != "''").text + ".orValue(" + right.text + ")")
+		return out, true
+	}
 	if left.simple() && constant {
 		known := left.shape == textShape || left.shape == boolShape
 		if right.text == "[]" {
@@ -65,8 +107,13 @@ func (s *search) orElse(left, right term) (term, bool) {
 		return out, true
 	}
 	truth := left.truthy()
-	if truth == yes {
+	switch {
+	case truth == yes:
 		return left, true
+	case truth == no:
+		return right, true
+	case right.there() == no: // null
+		return term{expr: left.value(), shape: left.shape, maybeList: left.maybeList, elements: left.elements, items: left.itemPlace(), given: truth, safe: left.safe}, true
 	}
 	whole := left.value()
 	if left.shape == listShape && len(left.keys) == 0 {
@@ -77,7 +124,30 @@ func (s *search) orElse(left, right term) (term, bool) {
 		a, b = "dyn("+whole.text+")", "dyn("+right.value().text+")"
 	}
 	out.expr = expr{truth.within(bindsOr) + " ? " + a + " : " + b, bindsTernary}
+	if isText := func(t term) bool { return t.simple() && t.shape == textShape && !t.maybeList }; isText(right) && (isText(left) || left.alternatives != nil) {
+		out.alternatives = append(slices.Clone(left.alternatives), right)
+		if left.alternatives == nil {
+			out.alternatives = []term{left, right}
+		}
+	}
 	return out, true
+}
+
+// firstText returns the first of several texts that is there and not empty, as an optional value. The last one may be empty, unless whole is set.
+func firstText(all []term, whole bool) expr {
+	var out expr
+	for i, t := range all {
+		one := t.optional()
+		if whole || i+1 < len(all) {
+			one = member("optional.ofNonZeroValue(" + one.text + ".orValue(''))")
+		}
+		if i == 0 {
+			out = one
+			continue
+		}
+		out = member(out.text + ".or(" + one.text + ")")
+	}
+	return out
 }
 
 // existing returns a value in an object of the cluster, which is an error where the object does not exist.

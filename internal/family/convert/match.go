@@ -50,6 +50,9 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	object := member("object")
 	if slices.Contains(operations, "DELETE") {
 		object, c.object = whole, member(subject)
+		if c.deletions = len(operations) == 1; c.deletions {
+			object = deleted
+		}
 	}
 	c.autogen(r, spec, constraints, operations)
 	c.context(r.Context, c.path+".context")
@@ -78,7 +81,7 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 		conditions = append(conditions, document(&r.CELPreconditions[i]))
 	}
 	if raw, ok := c.decode(r.Preconditions, c.path+".preconditions"); ok && raw != nil {
-		if e := c.conditions(raw, c.path+".preconditions"); strings.Contains(e.text, subject) {
+		if e := c.conditions(raw, c.path+".preconditions"); strings.Contains(e.text, subject) && !c.deletions {
 			c.unless = and(orYes(c.unless), e) // conditions of policies cannot read variables
 		} else {
 			conditions = addCondition(conditions, "preconditions", e)
@@ -157,7 +160,7 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter, all bool) []
 	if c.sparesDeletions(r) {
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" })
 	}
-	if r.Mutation != nil || len(r.VerifyImages) > 0 { // a deleted object is not changed, and its images do not matter
+	if r.Mutation != nil && (len(r.Mutation.Targets) == 0 || len(out) > 1) || len(r.VerifyImages) > 0 { // a deleted object is not changed, and its images do not matter
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
 	}
 	if r.Generation != nil && !slices.ContainsFunc(matched, func(f filter) bool { return len(operationsOf(f)) > 0 }) {

@@ -40,13 +40,28 @@ func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
 			all = append(all, operations)
 		}
 	default:
-		all = append(all, c.patches(m.RawPatchStrategicMerge != nil, func() (any, bool) { return c.decode(m.RawPatchStrategicMerge, path+".patchStrategicMerge") }, m.PatchesJSON6902, path).list())
+		before := len(c.demands)
+		operations := c.patches(m.RawPatchStrategicMerge != nil, func() (any, bool) { return c.decode(m.RawPatchStrategicMerge, path+".patchStrategicMerge") }, m.PatchesJSON6902, path).list()
+		all = append(all, c.demanding(operations, c.demands[before:], spec))
+		c.demands = c.demands[:before]
 	}
 	var mutations []any
 	for _, operations := range all {
 		mutations = append(mutations, map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": operations}})
 	}
 	spec["mutations"] = mutations
+}
+
+// demanding returns operations that are an error where a variable inside of a variable is missing, even if a list is empty whose elements are compared
+// with it. The conditions of the policy may have read it before.
+func (c *converter) demanding(operations string, demands []string, spec map[string]any) string {
+	conditions := value.JSON(spec["matchConditions"])
+	for _, d := range demands {
+		if loops().MatchString(operations) && !strings.Contains(conditions, d) && !strings.HasPrefix(operations, d) {
+			operations = d + " != null ? (" + operations + ") : []"
+		}
+	}
+	return operations
 }
 
 // later returns the operations of a loop that follows others. Variables keep the object as it was before the first mutation, so that the

@@ -289,10 +289,6 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 			identities[k] = value
 			delete(rest, k)
 		}
-		if len(identities) > 0 && len(identities) < len(keys) {
-			p.refuse(below, "an element that names only some of "+strings.Join(keys, " and ")+" is not converted", "name all of them")
-			return nil
-		}
 		if len(identities) == 0 {
 			p.refuse(below, "an element without "+strings.Join(keys, " and ")+" is merged into no other", "")
 			return nil
@@ -320,7 +316,9 @@ func (p *patching) mergeList(list []any, place location, path string) []string {
 				p.reordered = p.reordered[:1]
 			}
 		}
-		last = append(last, each(same(inside.at), once && keyed == 1 && len(keys) == 1)) // with several keys, it keeps its place
+		if len(identities) == len(keys) { // with only some of the keys, the classic patch leaves an element that is there as it is
+			last = append(last, each(same(inside.at), once && keyed == 1 && len(keys) == 1)) // with several keys, it keeps its place
+		}
 		if literal, ok := p.literal(element, below); ok {
 			x := p.variableOf(place.at)
 			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}

@@ -28,10 +28,12 @@ func (s *search) nested(source string) (string, bool) {
 		}
 		mark := "\uE000" + strconv.Itoa(len(s.inner)) + "\uE001"
 		value := term{expr: v.value(), root: v.value(), shape: v.shape, elements: v.elements, given: v.filled(), place: v.place, maybeList: v.maybeList}
-		switch quote(source[:at[0]]) {
+		before := source[:at[0]]
+		before = before[strings.LastIndex(before, "{{")+1:] // the variable around this one has quotation marks of its own
+		switch quote(before) {
 		case '\'':
 			if v.shape != textShape || v.maybeList || v.filled() != yes {
-				value = term{expr: expr{s.inText(v), bindsTernary}, shape: textShape}
+				value = term{expr: s.textOf(v), shape: textShape}
 			}
 		case '"':
 		case '`':
@@ -123,19 +125,21 @@ func (s *search) whole(query string) (term, bool) {
 // inText returns the text that the classic language writes for a value inside another text.
 func (s *search) inText(t term) string { return s.converter.inText(t) }
 
-func (c *converter) inText(t term) string {
+func (c *converter) inText(t term) string { return c.textOf(t).within(bindsComparison) }
+
+func (c *converter) textOf(t term) expr {
 	v := t.value()
 	var out expr
 	switch {
 	case t.shape == textShape && !t.maybeList:
 		out = v
-	case t.shape == listShape:
+	case t.shape == listShape, t.shape == mapShape:
 		out = member("json.marshal(" + v.text + ")")
 	default:
 		out = member("string(" + v.text + ")")
 	}
 	if given := t.filled(); given != yes {
-		return "(" + given.within(bindsOr) + " ? " + out.within(bindsOr) + " : 'null')"
+		return expr{given.within(bindsOr) + " ? " + out.within(bindsOr) + " : 'null'", bindsTernary}
 	}
-	return out.within(bindsComparison)
+	return out
 }

@@ -94,6 +94,9 @@ func (s *search) projection(t *jmespath.Tree, current *term) (term, bool) {
 	var all term
 	var ok bool
 	if source := &t.Children[0]; source.Kind == "ASTFlatten" {
+		if source.Children[0].Kind == "ASTIdentity" && current == nil && s.here == (expr{}) { // many write [] for `[]`; the variables themselves are no list
+			return s.constant(nil)
+		}
 		all, ok = s.flattened(source, current)
 	} else {
 		all, ok = s.list(source, current)
@@ -230,10 +233,12 @@ func (s *search) members(t *jmespath.Tree, current *term) (term, bool) {
 // orNull returns the value, or null where it is missing.
 func (s *search) orNull(t term) expr {
 	there := t.there()
-	if there == yes {
+	switch {
+	case there == yes:
 		return t.expr
-	}
-	if t.simple() {
+	case there == no:
+		return member("null")
+	case t.simple():
 		return member(t.optional().text + ".orValue(null)")
 	}
 	return expr{there.within(bindsOr) + " ? dyn(" + t.value().text + ") : null", bindsTernary}

@@ -23,7 +23,7 @@ func (c *converter) targets(r *kyvernov1.Rule, spec map[string]any) {
 		return
 	}
 	matched, _ := filters(&r.MatchResources, c.path+".match")
-	if slices.ContainsFunc(matched, func(f filter) bool { return slices.Contains(operationsOf(f), "DELETE") }) {
+	if !c.deletions && slices.ContainsFunc(matched, func(f filter) bool { return slices.Contains(operationsOf(f), "DELETE") }) {
 		c.refuse(c.path+".match", "for deletions, request.object is the deleted object in the classic language, and null in CEL", "write a MutatingPolicy that reads oldObject")
 		return
 	}
@@ -61,6 +61,9 @@ func (c *converter) targets(r *kyvernov1.Rule, spec map[string]any) {
 	spec["targetMatchConstraints"] = constraints
 	c.existingSettings(r, spec)
 	c.matched, c.object, c.changed = kinds, member("request.object"), member("object")
+	if c.deletions {
+		c.object = member("request.oldObject")
+	}
 	c.entries = nil
 	c.context(r.Context, c.path+".context")
 	if len(all) != 1 {
@@ -133,7 +136,7 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 		}
 		arguments = append(arguments, namespace)
 	}
-	named, ok := c.targetName(t.Name, metadata.field("name"), path+".name")
+	named, demanded, ok := c.targetName(t.Name, metadata.field("name"), path+".name")
 	if !ok {
 		return "", false, gvr, false
 	}
@@ -145,32 +148,39 @@ func (c *converter) target(t *kyvernov1.TargetResourceSpec, path string) (list s
 	if kept == yes {
 		return list, false, gvr, true
 	}
-	return list + ".items.filter(" + x + ", " + kept.text + ")", true, gvr, true
+	if list += ".items.filter(" + x + ", " + kept.text + ")"; demanded != "" {
+		list = "(" + demanded + " != null ? " + list + " : [])"
+	}
+	return list, true, gvr, true
 }
 
-// targetName returns the condition that a target has the name. An empty name matches every target.
-func (c *converter) targetName(name string, at expr, path string) (expr, bool) {
+// targetName returns the condition that a target has the name. An empty name matches every target. demanded is the name, if it may be missing: the classic
+// rule has an error then, even if there is no target.
+func (c *converter) targetName(name string, at expr, path string) (same expr, demanded string, ok bool) {
 	switch {
 	case name == "":
-		return yes, true
+		return yes, "", true
 	case !strings.Contains(name, "{{"):
-		return c.anyGlob(at, []string{name}), true
+		return c.anyGlob(at, []string{name}), "", true
 	}
 	wanted, ok := c.operand(name, path)
 	if !ok {
-		return no, false
+		return no, "", false
 	}
 	if wildcard.Has(literals(name)) {
-		return member("string(" + at.text + ").matches(" + globOf(wanted.expr) + ")"), true
+		return member("string(" + at.text + ").matches(" + globOf(wanted.expr) + ")"), "", true
 	}
-	same := comparison(at.text + " == " + wanted.within(bindsUnary))
+	same = comparison(at.text + " == " + wanted.within(bindsUnary))
 	if wanted.text == "object.metadata.name" || wanted.text == "request.name" || wanted.text == "object.metadata.namespace" {
-		return same, true
+		return same, "", true
+	}
+	if wanted.there() != yes {
+		demanded = wanted.within(bindsUnary)
 	}
 	if !ofName().MatchString(wanted.text) && !(len(wanted.keys) == 3 && wanted.keys[1] == "labels") { // the text may have wildcards
 		same = member("string(" + at.text + ").matches(" + globOf(wanted.value()) + ")")
 	}
-	return or(comparison(wanted.within(bindsUnary)+" == ''"), same), true
+	return or(comparison(wanted.within(bindsUnary)+" == ''"), same), demanded, true
 }
 
 // ofName matches expressions that read the name of an object, which has no wildcards.

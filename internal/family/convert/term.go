@@ -52,6 +52,8 @@ type term struct {
 	lookup expr
 	// constant is the value of a constant that an entry of the context holds.
 	constant any
+	// alternatives are the paths to texts of which the value is the first that is there and not empty; nil for other values.
+	alternatives []term
 }
 
 // orYes returns a condition; a zero one always holds.
@@ -156,8 +158,11 @@ func (t term) truthy() expr {
 		}
 		return and(t.there(), comparison("size("+t.text+") > 0"))
 	case textShape:
+		if isLiteral(t.text) && t.text != "''" {
+			return yes
+		}
 		if !t.maybeList {
-			return and(t.there(), comparison(t.value().text+" != ''"))
+			return and(t.there(), comparison(t.value().within(bindsUnary)+" != ''"))
 		}
 	case mapShape:
 		return and(t.there(), comparison("size("+t.value().text+") > 0"))
