@@ -230,7 +230,7 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 	}
 	m["name"], m["namespace"] = "sample-"+strconv.Itoa(i), s.word("default")
 	if len(validation.IsDNS1123Label(m["namespace"].(string))) > 0 {
-		m["namespace"] = "default"
+		m["namespace"] = []string{"default", "elsewhere"}[i%2]
 	}
 	if s.namespace != "" && s.often(0.9) {
 		m["namespace"] = s.namespace

@@ -235,12 +235,29 @@ func (c *converter) compared(key term, operator string, v any, path string) expr
 	case "AnyIn", "AllIn", "AnyNotIn", "AllNotIn":
 		return c.membership(key, operator, v, path)
 	case "In":
+		if oneText(v) { // a list is not in it
+			switch {
+			case key.shape == listShape:
+				return no
+			case key.shape == anyShape || key.maybeList:
+				return and(given, comparison("type("+key.value().text+") != list"), c.anyGlob(member("string("+key.value().text+")"), []string{v.(string)}))
+			}
+		}
 		return c.membership(key, "AllIn", v, path)
 	case "NotIn":
+		if oneText(v) { // nothing is outside of it
+			return no
+		}
 		return c.membership(key, "AnyNotIn", v, path)
 	}
 	c.refuse(path+".operator", "the operator "+operator+" is not converted", "")
 	return no
+}
+
+// oneText reports whether a value is a literal text that is no list in JSON.
+func oneText(v any) bool {
+	s, ok := v.(string)
+	return ok && !strings.Contains(s, "{{") && !strings.HasPrefix(strings.TrimSpace(s), "[")
 }
 
 // quantities matches patterns that match some quantity.
