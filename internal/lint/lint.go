@@ -57,7 +57,7 @@ var (
 )
 
 // checks is the immutable registry.
-var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion, unseenImage, WideException, targetNamedTwice, virtualResource)
+var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion, unseenImage, WideException, targetNamedTwice, virtualResource, laterRequester)
 
 func freeze(list ...*Check) []*Check {
 	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}

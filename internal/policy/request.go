@@ -67,6 +67,9 @@ type Review struct {
 	Payload Payload
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
+	// Trigger: the existing object is the trigger of work that no request caused, such as a change of the source of a copy. As in a request, its name
+	// and kind are known.
+	Trigger bool
 	// User is nil if there is no requester, as in a scan.
 	User    *User
 	DryRun  bool
@@ -327,11 +330,17 @@ func (r *Request) makeDocument() (map[string]any, error) {
 		"object":    object,
 		"oldObject": old,
 	}
-	if r.Origin == FromScan {
+	if r.Origin == FromScan && !r.Trigger {
 		return doc, nil // other admission fields do not exist in a scan
 	}
-	doc["uid"] = r.UID
 	doc["name"] = r.Name
+	if r.Origin == FromScan {
+		doc["kind"], doc["requestKind"] = KindDocument(r.RequestGVK), KindDocument(r.RequestGVK)
+		doc["resource"], doc["requestResource"] = ResourceDocument(r.GVR), ResourceDocument(r.GVR)
+		doc["subResource"], doc["requestSubResource"] = "", ""
+		return doc, nil
+	}
+	doc["uid"] = r.UID
 	doc["subResource"] = r.Subresource
 	doc["dryRun"] = r.DryRun
 	doc["options"] = r.Options

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -61,5 +63,24 @@ func TestUnknownIsAnError(t *testing.T) {
 	}
 	if _, err := nobody.Roles(t.Context()); err != nil {
 		t.Errorf("nobody has no roles: %v", err)
+	}
+}
+
+// A trigger that no request brought up has the name and kind that its request had, but no requester. A plain scan has neither.
+func TestTriggerDocument(t *testing.T) {
+	review := Review{Origin: FromScan, Operation: Create, RequestGVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Name: "team"}
+	for _, trigger := range []bool{false, true} {
+		review.Trigger = trigger
+		doc, err := (&Request{Review: review}).makeDocument()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _ := doc["kind"].(map[string]any)
+		if known := doc["name"] == "team" && kind["kind"] == "Namespace"; known != trigger {
+			t.Errorf("trigger %v: name %v, kind %v", trigger, doc["name"], kind)
+		}
+		if doc["userInfo"] != nil {
+			t.Errorf("trigger %v: a requester %v", trigger, doc["userInfo"])
+		}
 	}
 }

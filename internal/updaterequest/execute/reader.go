@@ -145,7 +145,7 @@ func (x *reader) disturbanceStored(ctx context.Context, t *task, object *unstruc
 func (x *reader) scanRequest(object *unstructured.Unstructured) *policy.Request {
 	gvk := object.GroupVersionKind()
 	r := &policy.Request{Review: policy.Review{
-		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
+		Origin: policy.FromScan, Trigger: true, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
 		Namespace: object.GetNamespace(), Name: object.GetName(), Object: value.Of(object.Object), Conf: x.conf(),
 	}}
 	// Without the resource, only policies that name kinds are sure to match; others end in an error.
