@@ -9,7 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/family/celpolicy"
+	"ephor.invalid/ephor/internal/kubeversion"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/vapgen"
@@ -43,13 +46,35 @@ func (o *options) output(w io.Writer, where string, made []map[string]any) []map
 			}
 			out = append(out, objects...)
 		}
-		fmt.Fprintf(w, "%s: runs in the API server alone\n", where)
+		alone := "runs in the API server alone"
+		if since := nativeSince(out); since > kubeversion.Oldest {
+			alone += ", of Kubernetes " + since.String() + " or newer"
+		}
+		fmt.Fprintf(w, "%s: %s\n", where, alone)
 		if annotations, _ := made[0]["metadata"].(map[string]any)["annotations"].(map[string]any); annotations[celpolicy.AllowExistingAnnotation] != nil {
 			fmt.Fprintf(w, "%s: the API server also denies updates of objects that violated the policy before\n", where)
 		}
 		return out
 	}
 	return made
+}
+
+// nativeSince returns the oldest version of Kubernetes whose functions policies of the API server need.
+func nativeSince(all []map[string]any) kubeversion.Minor {
+	since := kubeversion.Oldest
+	for _, one := range all {
+		if kind, _ := one["kind"].(string); strings.HasSuffix(kind, "Binding") {
+			continue
+		}
+		for since < kubeversion.Newest {
+			_, diags := compile.Written(compile.Object{Value: one}, family.Permissions{Server: since})
+			if !diags.HasErrors() {
+				break
+			}
+			since++
+		}
+	}
+	return since
 }
 
 // onlyEphor returns what of a policy has an effect in Ephor only.

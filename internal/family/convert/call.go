@@ -215,6 +215,18 @@ func (s *search) function(name string, a []term) (term, bool) {
 	return made, true
 }
 
+// unsorted returns a list of items() without its order, which does not matter where all elements are looked at: API servers before Kubernetes 1.34 cannot
+// sort.
+func unsorted(list string) string {
+	if m := keysInOrder.FindStringSubmatch(list); m != nil && m[2] == m[3] && strings.Count(list, ".sort()") == 1 {
+		return strings.Replace(list, m[1], "", 1)
+	}
+	return list
+}
+
+// keysInOrder matches the sorted keys of items().
+var keysInOrder = regexp.MustCompile(`(\.map\((\w+), (\w+)\)\.sort\(\))\.map\(\w+, \{`)
+
 // mapOf returns a map with these keys. value is the expression of the value of the key x, at the index i of the list.
 func (c *converter) mapOf(keys expr, i, x, value string) expr {
 	if c.policy.Spec.Rules[c.index].Generation == nil {

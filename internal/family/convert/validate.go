@@ -82,6 +82,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		if !ok {
 			continue
 		}
+		all.text = unsorted(all.text)
 		around, placed, of, x := c.element, c.elementPlace, c.elementShape, c.variableOf(all.expr)
 		said := "''"
 		c.outer = append(c.outer, loop{element: member(x)})
