@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,9 +64,10 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 	case pods && r.Mutation != nil && len(covered) > 0:
 		constraints["resourceRules"] = append(append(rules, subresources...), rulesFor(covered, operations)...)
 		c.inTemplates(names)
-	case r.Mutation != nil && subresources != nil: // a policy about more than Pods is not about their controllers
+	case subresources != nil && len(covered) == 0:
 		constraints["resourceRules"] = append(rules, subresources...)
 	case pods:
+		c.apart = subresources // a policy about more than Pods is not about their controllers
 		if !slices.Equal(slices.Sorted(slices.Values(names)), podControllers) {
 			spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": anyList(names)}}
 		}
@@ -73,19 +75,13 @@ func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any,
 }
 
 // podSubresources returns the rules for the subresources that the kind Pod also covers. Policies in CEL that validate or verify images cover them
-// without such rules, but add digests only to the images of resources that they list: see debugging.
+// without such rules, but add digests only to the images of resources that they list (see debugging), and report no violation that the Pod had before.
 func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) []any {
-	if !slices.ContainsFunc(rules, func(r any) bool {
-		rule, _ := r.(map[string]any)
-		resources, _ := rule["resources"].([]any)
-		groups, _ := rule["apiGroups"].([]any)
-		operations, _ := rule["operations"].([]any)
-		return slices.Contains(resources, any("pods")) && slices.Contains(groups, any("")) && slices.Contains(operations, any("UPDATE"))
-	}) {
+	if !aboutPods(rules, "UPDATE") {
 		return nil
 	}
 	switch {
-	case r.Mutation != nil:
+	case r.Mutation != nil, r.Validation != nil && (!isOn(r.Validation.AllowExistingViolations) || !aboutPods(rules, "CREATE") || c.spares(r, "CREATE")):
 		return []any{map[string]any{
 			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"UPDATE"}, "resources": []any{"pods/ephemeralcontainers", "pods/resize"},
 		}}
@@ -93,6 +89,32 @@ func (c *converter) podSubresources(r *kyvernov1.Rule, rules []any) []any {
 		c.debugged = true
 	}
 	return nil
+}
+
+// aboutPods reports whether a rule is about this operation on Pods.
+func aboutPods(rules []any, operation string) bool {
+	return slices.ContainsFunc(rules, func(r any) bool {
+		rule, _ := r.(map[string]any)
+		resources, _ := rule["resources"].([]any)
+		groups, _ := rule["apiGroups"].([]any)
+		operations, _ := rule["operations"].([]any)
+		return slices.Contains(resources, any("pods")) && slices.Contains(groups, any("")) && slices.Contains(operations, any(operation))
+	})
+}
+
+// subresources adds the policy for the subresources of Pods that a policy about their controllers cannot list.
+func (c *converter) subresources(r *kyvernov1.Rule, spec map[string]any) {
+	if c.apart == nil {
+		return
+	}
+	of := maps.Clone(spec)
+	delete(of, "autogen")
+	constraints, _ := spec["matchConstraints"].(map[string]any)
+	constraints = maps.Clone(constraints)
+	constraints["resourceRules"] = c.apart
+	of["matchConstraints"] = constraints
+	made := c.assembled("ValidatingPolicy", c.name(r)+"-subresources", c.policy.Kind == "Policy", of)
+	c.more = append(append(c.more, made), c.overridden(made)...)
 }
 
 // rulesFor returns rules for resources, one for each group and version.

@@ -133,6 +133,8 @@ type converter struct {
 	controllers bool // the classic rule covers pod controllers
 	// debugged: the rule adds digests to the images of debug containers, too.
 	debugged bool
+	// apart are the rules for subresources of Pods that need a policy of their own.
+	apart []any
 	// extracted is the list of the images that imageExtractors find; zero without them.
 	extracted expr
 	// predicate is the content of an attestation, whose fields are variables of its conditions; zero elsewhere.
@@ -196,6 +198,7 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	}
 	c.share(spec)
 	c.subjectVariable(r, spec)
+	c.subresources(r, spec)
 	return c.assembled(kind, c.name(r), c.policy.Kind == "Policy", spec)
 }
 

@@ -157,7 +157,7 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter, all bool) []
 	if v := r.Validation; v != nil && v.Deny == nil && v.CEL == nil && len(v.ForEachValidation) == 0 { // rules with patterns are not evaluated on deletions
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
 	}
-	if c.sparesDeletions(r) {
+	if c.spares(r, "DELETE") {
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" })
 	}
 	if r.Mutation != nil && (len(r.Mutation.Targets) == 0 || len(out) > 1) || len(r.VerifyImages) > 0 { // a deleted object is not changed, and its images do not matter
@@ -178,14 +178,14 @@ func connects(kind string) bool {
 	return err == nil && slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, t.Subresource)
 }
 
-// sparesDeletions reports whether the preconditions of a rule never hold for deletions.
-func (c *converter) sparesDeletions(r *kyvernov1.Rule) bool {
+// spares reports whether the preconditions of a rule never hold for an operation.
+func (c *converter) spares(r *kyvernov1.Rule, operation string) bool {
 	raw, ok := c.decode(r.Preconditions, c.path+".preconditions")
 	all, isList := raw.([]any)
 	if m, isMap := raw.(map[string]any); isMap {
 		all, isList = m["all"].([]any)
 	}
-	failed := false // an error of an earlier condition counts for deletions, too
+	failed := false // an error of an earlier condition counts for the operation, too
 	return ok && isList && slices.ContainsFunc(all, func(e any) bool {
 		m, _ := e.(map[string]any)
 		key, _ := m["key"].(string)
@@ -205,7 +205,7 @@ func (c *converter) sparesDeletions(r *kyvernov1.Rule) bool {
 				return false
 			}
 		}
-		named := slices.Contains(values, any("DELETE"))
+		named := slices.Contains(values, any(operation))
 		switch operator {
 		case "Equals", "Equal", "In", "AnyIn", "AllIn":
 			return !named && (isList != strings.HasPrefix(operator, "Equal"))
