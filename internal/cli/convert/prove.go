@@ -111,6 +111,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		p.existing = p.given
 	}
 	p.existing = append(slices.Clip(p.existing), bindings(roles)...)
+	p.existing = append(p.existing, sampler.spaces(original, p.namespaces, p.existing)...)
 	p.now = offline.Now()
 	p.registry = newRegistry(sampler, original)
 	if len(classic.Rules) > 1 && decidesOnce(original, 0) {

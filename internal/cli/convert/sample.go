@@ -230,7 +230,7 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 	}
 	m["name"], m["namespace"] = "sample-"+strconv.Itoa(i), s.word("default")
 	if len(validation.IsDNS1123Label(m["namespace"].(string))) > 0 {
-		m["namespace"] = []string{"default", "elsewhere"}[i%2]
+		m["namespace"] = []string{"default", "elsewhere"}[i/max(1, len(s.kinds)+len(s.subresources))%2] // of each kind, some
 	}
 	if s.namespace != "" && s.often(0.9) {
 		m["namespace"] = s.namespace

@@ -31,6 +31,9 @@ func (s *sampler) collect(v any) {
 					name = strings.Trim(strings.TrimLeft(name, "=^X<+"), "()")
 					s.labels = append(s.labels, instance(name, "x"))
 				}
+				if _, variable := e.(string); variable { // a map that is merged with what the resource has
+					s.labels = append(s.labels, "example.com/one")
+				}
 			case "message", "schedule":
 				continue
 			case "expression": // in CEL

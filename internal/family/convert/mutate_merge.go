@@ -109,6 +109,12 @@ func (p *patching) applies(key string, v any, place location, path string) expr 
 func (p *patching) mergeValue(v any, place location, path string) []string {
 	defer p.standing(place.at)()
 	has := place.there
+	if m, ok := p.constantMap(v, path); ok {
+		return p.mergeValue(m, place, path)
+	}
+	if t, ok := p.mapOfPatch(v, place.names, path); ok {
+		return p.mergeVariable(t, place, path)
+	}
 	switch v := v.(type) {
 	case nil:
 		return []string{either(has, place.operation("remove", ""), noOperation)}
@@ -519,7 +525,13 @@ func (p *patching) literal(v any, path string) (string, bool) {
 			}
 			return value.text, ok
 		}
+		if m, ok := p.constantMap(v, path); ok {
+			return p.literal(m, path)
+		}
 		value, ok := p.operand(v, path)
+		if value.shape == mapShape && strings.Contains(path, ".patchStrategicMerge") && p.nulls() {
+			return withoutNulls(p, value.value()), ok
+		}
 		return value.text, ok
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64), true
