@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -77,6 +80,31 @@ func TestAllPartsRun(t *testing.T) {
 	g.run(part{"fails", sh("false")}, part{"runs", sh("echo it ran")})
 	if !slices.Equal(g.failed, []string{"fails"}) || !strings.Contains(out.String(), "it ran\n") {
 		t.Errorf("failed %q\n%s", g.failed, &out)
+	}
+}
+
+// Each of the last parts runs once, in whichever lane has ended; one that fails keeps none from running.
+func TestLastParts(t *testing.T) {
+	var mu sync.Mutex
+	ran := map[string]int{}
+	count := func(name string) part {
+		return part{name, func(*gate) error {
+			mu.Lock()
+			defer mu.Unlock()
+			ran[name]++
+			if name == "b" {
+				return errors.New("it failed")
+			}
+			return nil
+		}}
+	}
+	ended := make(chan struct{})
+	waits := part{"waits", func(*gate) error { <-ended; return nil }}
+	ends := part{"d", func(*gate) error { close(ended); return nil }} // only the other lane can take it
+	g := &gate{output: &bytes.Buffer{}}
+	g.runLanes([][]part{{waits}, {count("a")}}, []part{count("b"), count("c"), ends, count("e")})
+	if !maps.Equal(ran, map[string]int{"a": 1, "b": 1, "c": 1, "e": 1}) || !slices.Equal(g.failed, []string{"b"}) || len(g.times) != 6 {
+		t.Errorf("%v, failed %q, %d times", ran, g.failed, len(g.times))
 	}
 }
 

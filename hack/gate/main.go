@@ -40,34 +40,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "make test:", err)
 		os.Exit(1)
 	}
-	lanes := [][]part{busy, waiting}
+	lanes, last := [][]part{busy, waiting}, rest
 	first := programs
 	if *check {
-		first, lanes = nil, [][]part{quick}
+		first, lanes, last = nil, [][]part{quick}, nil
 	}
+	other := func(p part) bool { return !strings.Contains(p.name, *only) }
 	for i := range lanes {
-		lanes[i] = slices.DeleteFunc(lanes[i], func(p part) bool { return !strings.Contains(p.name, *only) })
+		lanes[i] = slices.DeleteFunc(lanes[i], other)
 	}
+	last = slices.DeleteFunc(last, other)
 	if *only != "" {
 		g.notRun = append(g.notRun, "parts without \""+*only+"\" in their name: NOT RUN (-only)")
 	}
 	g.run(first...)
 	if len(g.failed) == 0 {
-		var wg sync.WaitGroup
-		for i, lane := range lanes {
-			wg.Go(func() {
-				// Each lane yields the processor to those after it. Linux keeps a priority for each thread, and commands inherit that of the
-				// thread that starts them.
-				runtime.LockOSThread()
-				if n := 10 * (len(lanes) - 1 - i); n > 0 {
-					if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, n); err != nil {
-						g.printf("make test: %v\n", err)
-					}
-				}
-				g.run(lane...)
-			})
-		}
-		wg.Wait()
+		g.runLanes(lanes, last)
 	}
 	g.summary(*write)
 	if len(g.failed) > 0 {
@@ -107,6 +95,33 @@ func (g *gate) run(parts ...part) {
 			g.printf("== %s: FAILED after %.0f s: %v\n", p.name, took.Seconds(), err)
 		}
 	}
+}
+
+// runLanes runs the lanes side by side. A lane that has ended takes the next one of the last parts, until there is none.
+func (g *gate) runLanes(lanes [][]part, last []part) {
+	next := make(chan part, len(last))
+	for _, p := range last {
+		next <- p
+	}
+	close(next)
+	var wg sync.WaitGroup
+	for i, lane := range lanes {
+		wg.Go(func() {
+			// Each lane yields the processor to those after it. Linux keeps a priority for each thread, and commands inherit that of the
+			// thread that starts them.
+			runtime.LockOSThread()
+			if n := 10 * (len(lanes) - 1 - i); n > 0 {
+				if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, n); err != nil {
+					g.printf("make test: %v\n", err)
+				}
+			}
+			g.run(lane...)
+			for p := range next {
+				g.run(p)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func (g *gate) printf(format string, args ...any) {

@@ -39,6 +39,10 @@ var busy = []part{
 	{"unit tests with goroutines, with -race where there is a C compiler", test(suite{
 		packages: unitsWith(true), race: true, flags: []string{"-timeout=15m", "-skip=" + anyOf(long)},
 	})},
+}
+
+// The parts after those: the lane that has ended takes the next one.
+var rest = []part{
 	{"unit tests without goroutines", test(suite{packages: unitsWith(false), flags: []string{"-timeout=15m", "-skip=" + anyOf(long)}})},
 	{"apply and test, which evaluate side by side, with -race where there is a C compiler", test(suite{
 		packages: fixed("./internal/cli/"), race: true, flags: []string{"-run=TestScripts/cmd_(apply|test)"},
