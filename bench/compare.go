@@ -113,12 +113,15 @@ func (b *bench) compareCommands() error {
 		walls := make([][]time.Duration, len(work.commands))
 		for range work.times {
 			for i, c := range work.commands {
+				if runs[i].ended {
+					continue
+				}
 				r, err := measure(c.path, c.args...)
 				if err != nil {
 					return err
 				}
 				walls[i] = append(walls[i], r.wall)
-				runs[i].peakMB = max(runs[i].peakMB, r.peakMB)
+				runs[i].peakMB, runs[i].ended = max(runs[i].peakMB, r.peakMB), r.ended
 			}
 		}
 		var own, peers []string
@@ -129,6 +132,9 @@ func (b *bench) compareCommands() error {
 				text = fmt.Sprintf("%.0f ms, %.0f MB", ms(runs[i].wall), runs[i].peakMB)
 			}
 			fmt.Printf("%-8s %-24s %s, %.1f times as long as Ephor\n", work.name, c.who, text, float64(runs[i].wall)/float64(runs[0].wall))
+			if runs[i].ended {
+				text = fmt.Sprintf("not ended after %.0f s, %.0f MB", commandLimit.Seconds(), runs[i].peakMB)
+			}
 			if c.path != b.ephor {
 				peers = append(peers, c.who+": "+text)
 			} else {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -23,11 +24,17 @@ type run struct {
 	wall, cpu time.Duration
 	peakMB    float64
 	exit      int
+	ended     bool // it was ended, since it took longer than commandLimit
 }
+
+// commandLimit bounds a command.
+const commandLimit = 2 * time.Minute
 
 // measure runs a command to its end and discards its output.
 func measure(path string, args ...string) (run, error) {
-	cmd := exec.Command(path, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	start := time.Now()
@@ -39,7 +46,7 @@ func measure(path string, args ...string) (run, error) {
 	}
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	r := run{wall: wall, cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(),
-		peakMB: float64(usage.Maxrss) / 1000, exit: cmd.ProcessState.ExitCode()}
+		peakMB: float64(usage.Maxrss) / 1000, exit: cmd.ProcessState.ExitCode(), ended: ctx.Err() != nil}
 	if r.exit > 1 {
 		return r, fmt.Errorf("%s %s: exit code %d: %s", path, strings.Join(args, " "), r.exit, stderr.String())
 	}
