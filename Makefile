@@ -167,7 +167,7 @@ bench-images: build ## reviews of Pods with signed images: known, read before, a
 	go run ./bench images
 
 .PHONY: bench-compare
-bench-compare: build ## the same policies evaluated by Ephor, by the API server and by peers, 20 minutes (PEER="PATH/kyverno PATH/gator ...", see docs/migrating/comparison.md); writes the figures of README.md and that page
+bench-compare: build ## the same policies evaluated by Ephor, by the API server and by peers, half an hour (PEER="PATH/kyverno PATH/gator ...", see docs/migrating/comparison.md); writes the figures of README.md and that page
 	go run ./bench compare $(PEER)
 
 .PHONY: bench-reports

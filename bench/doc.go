@@ -11,7 +11,7 @@
 //	go run ./bench background # generate rules for 1,000 Namespaces, and objects that remain when Namespaces are deleted; some minutes
 //	go run ./bench decisions  # the store of decisions in a file: time and space for each, a query among ten million; a quarter of an hour
 //	go run ./bench recording  # the cost of recording decisions in the admission process, on a control plane; some minutes
-//	go run ./bench compare /path/to/kyverno
+//	go run ./bench compare    # what evaluates the same policies, with the peers whose programs are named (peers.go); half an hour
 //
 // Absolute times vary between machines and hours; quote the ratios. These are not tests: a MISS is printed and the exit code stays 0.
 package main

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,9 +27,8 @@ type evaluator struct {
 
 // started is an evaluator that runs, without policies.
 type started struct {
-	server *load.Server                            // answers reviews once the policies are in force; nil if the API server evaluates
-	urls   func(context.Context) ([]string, error) // those of the webhooks that the API server calls for a Pod
-	pid    int
+	urls func(context.Context) ([]string, error) // those of the webhooks that the API server calls for a Pod; nil if it evaluates the policies itself
+	pid  int
 	// install creates the 18 policies, and grow a number of policies for Pods that do not match. Both return when the evaluator says that all are
 	// in force; nil for none.
 	install func(context.Context) error
@@ -223,12 +221,12 @@ func (b *bench) evaluate(e evaluator) (got evaluation, err error) {
 		if len(urls) != 1 {
 			return got, fmt.Errorf("the API server calls %d webhooks for a Pod, not one: %s", len(urls), strings.Join(urls, ", "))
 		}
-		s.server = load.NewServer(urls[0], s.pid, connections)
+		server := load.NewServer(urls[0], s.pid, connections)
 		time.Sleep(settle)
 		if got.atRest, err = load.ResidentMB(s.pid); err != nil {
 			return got, err
 		}
-		if err := b.reviewed(s.server, &got, true); err != nil {
+		if err := b.reviewed(server, &got, true); err != nil {
 			return got, err
 		}
 	}
@@ -248,7 +246,7 @@ func (b *bench) evaluate(e evaluator) (got evaluation, err error) {
 		return got, err
 	}
 	got.added = time.Since(begin)
-	if s.server == nil {
+	if s.urls == nil {
 		return got, nil
 	}
 	urls, err := s.urls(ctx)
@@ -378,38 +376,4 @@ func (b *bench) compareEvaluators(names []string) (map[string]evaluation, error)
 		out[e.name] = got
 	}
 	return out, nil
-}
-
-// The programs of peers that PEER may name. The base name of a path says which one it is.
-const (
-	kyvernoProgram     = "kyverno"
-	kyvernoAdmission   = "kyverno-admission"
-	gatekeeperManager  = "gatekeeper"
-	gatekeeperManifest = "gatekeeper.yaml"
-	gatorProgram       = "gator"
-)
-
-var peerPrograms = map[string]string{
-	kyvernoProgram:     "the command line of Kyverno 1.19.1",
-	kyvernoAdmission:   "its admission controller",
-	gatekeeperManager:  "the manager of Gatekeeper 3.23.0",
-	gatekeeperManifest: "its install manifest, for its definitions and its webhook configuration",
-	gatorProgram:       "its command line",
-}
-
-// namePeers stores the programs of peers, by their base names.
-func (b *bench) namePeers(paths []string) error {
-	b.peers = map[string]string{}
-	for _, path := range paths {
-		name := filepath.Base(path)
-		if peerPrograms[name] == "" {
-			return fmt.Errorf("%s: PEER names programs by their base names: %s", path, strings.Join(slices.Sorted(maps.Keys(peerPrograms)), ", "))
-		}
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			return err
-		}
-		b.peers[name] = absolute
-	}
-	return nil
 }
