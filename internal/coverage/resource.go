@@ -78,6 +78,13 @@ func (r Resource) Covers(o Resource) bool {
 	return r.Subresource == o.Subresource
 }
 
+// meets reports whether something may be covered by both, in whatever version.
+func (r Resource) meets(o Resource) bool {
+	either := func(x, y, any string) bool { return x == y || x == any || y == any }
+	return either(r.Group, o.Group, "*") && either(r.Name, o.Name, "*") && either(r.Subresource, o.Subresource, "*") &&
+		either(string(r.Scope), string(o.Scope), string(admissionv1.AllScopes))
+}
+
 // Converts reports whether the API server can send a request for r as a request for o, another version of the same resource. Events are the
 // only resource that is served in two groups.
 func (r Resource) Converts(o Resource) bool {

@@ -75,6 +75,19 @@ func Union(sets ...Set) Set {
 	return out
 }
 
+// Meets reports whether a request may be in both sets. The API server may send a request for one version as a request for another, so versions
+// do not count.
+func (s Set) Meets(other Set) bool {
+	for r, ops := range s {
+		for o, others := range other {
+			if r.meets(o) && ops.Meets(others) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // On returns the operations on a resource that the set has.
 func (s Set) On(at Resource) Operations {
 	out := Operations{}

@@ -94,6 +94,33 @@ func TestUnionMatchesLikeTheAPIServer(t *testing.T) {
 	}
 }
 
+// Two sets meet if a request matches rules of both.
+func TestMeets(t *testing.T) {
+	apart := 0
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		ra, rb := randomSet(rng).Rules(), randomSet(rng).Rules()
+		a, b := Set{}, Set{}
+		a.AddRules(ra)
+		b.AddRules(rb)
+		meet := a.Meets(b)
+		if !meet {
+			apart++
+		}
+		if meet != b.Meets(a) {
+			t.Errorf("seed %d: one meets the other, which does not meet it\n%v\n%v", seed, a, b)
+		}
+		each(func(op policy.Operation, i int) {
+			if !meet && asked(ra, op, i) && asked(rb, op, i) {
+				t.Fatalf("seed %d: %s %v matches both\n%v\n%v", seed, op, served[i], a, b)
+			}
+		})
+	}
+	if apart < 100 {
+		t.Errorf("%d pairs of sets do not meet: the test shows too little", apart)
+	}
+}
+
 // After Remove no rule matches a request for what was removed by the same selector, and all other selectors match as before.
 func TestRemove(t *testing.T) {
 	for seed := range uint64(500) {

@@ -5,67 +5,70 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"ephor.invalid/ephor/internal/coverage"
 )
 
 // The path of a group's webhook names its policies, and each request contains the path. Therefore a group with long names is divided.
 const (
-	// mixedNames is the maximum size of the names in a part whose policies have different rules, in bytes, so that requests for one kind
-	// do not contain the names of policies for many others.
-	mixedNames = 2 << 10
-	// equalNames is the maximum size of the names in a part whose policies have the same rules, in bytes. It is well below the
-	// server's limit for request headers: with a longer path, every request of the group would fail.
-	equalNames = 8 << 10
-	// maxRules is the maximum size of the rules in a part whose policies have different rules, in bytes of JSON. A configuration must be small
-	// enough to be stored.
+	// maxNames is the maximum size of the names in a part, in bytes. It is well below the server's limit for request headers: with a longer path,
+	// every request of the group would fail.
+	maxNames = 8 << 10
+	// foreignNames is the maximum size of the names in a part with policies about different requests, in bytes, so that requests for one
+	// kind do not contain the names of policies for many others.
+	foreignNames = 2 << 10
+	// maxRules is the maximum size of the rules in a part, in bytes of JSON. A configuration must be small enough to be stored.
 	maxRules = 128 << 10
 )
 
-// split divides the policies of a group so that no path becomes too long. Policies with the same rules stay together as far as possible,
+// groupPart is a part of a group: the policies of one webhook.
+type groupPart struct {
+	members      []groupedPolicy
+	requests     coverage.Set
+	names, rules int // the size of the names, and of the different rules as JSON
+}
+
+// hasRoom reports whether more policies about these requests fit. A part whose policies are about some of the same requests may be longer: another
+// one would cost these requests a second call.
+func (p *groupPart) hasRoom(names, rules int, requests coverage.Set) bool {
+	limit := foreignNames
+	if p.requests.Meets(requests) {
+		limit = maxNames
+	}
+	return p.names+names <= limit && p.rules+rules <= maxRules
+}
+
+// split divides the policies of a group so that no path becomes too long. Policies about the same requests stay together as far as possible,
 // so that one request causes one call.
-func split(members []groupedPolicy) [][]groupedPolicy {
-	byRules, size := map[string][]groupedPolicy{}, 0
+func split(members []groupedPolicy) (out [][]groupedPolicy) {
+	byRules := map[string][]groupedPolicy{}
 	for _, m := range members {
 		text, _ := json.Marshal(m.rules)
-		if byRules[string(text)] == nil {
-			size += len(text)
-		}
 		byRules[string(text)] = append(byRules[string(text)], m)
 	}
-	if namesSize(members) <= mixedNames && size <= maxRules {
-		return [][]groupedPolicy{members}
-	}
-	var out [][]groupedPolicy
-	var open []groupedPolicy // the current part for policies with different rules
-	size = 0                 // of its rules
+	var parts []*groupPart
 	for _, rules := range slices.Sorted(maps.Keys(byRules)) {
 		equal := byRules[rules]
 		slices.SortFunc(equal, func(x, y groupedPolicy) int { return cmp.Compare(x.name, y.name) })
-		if namesSize(equal) <= mixedNames {
-			if len(open) > 0 && (namesSize(open)+namesSize(equal) > mixedNames || size+len(rules) > maxRules) {
-				out, open, size = append(out, open), nil, 0
-			}
-			open, size = append(open, equal...), size+len(rules)
-			continue
-		}
+		requests := coverage.Set{}
+		requests.AddRules(equal[0].rules)
 		for len(equal) > 0 {
-			n, size := 0, 0
-			for n < len(equal) && (n == 0 || size+len(equal[n].name)+1 <= equalNames) {
-				size += len(equal[n].name) + 1
+			n, names := 0, 0
+			for n < len(equal) && (n == 0 || names+len(equal[n].name)+1 <= maxNames) {
+				names += len(equal[n].name) + 1
 				n++
 			}
-			out, equal = append(out, equal[:n]), equal[n:]
+			i := slices.IndexFunc(parts, func(p *groupPart) bool { return p.hasRoom(names, len(rules), requests) })
+			if i < 0 {
+				i, parts = len(parts), append(parts, &groupPart{requests: coverage.Set{}})
+			}
+			p := parts[i]
+			p.members, p.names, p.rules, p.requests = append(p.members, equal[:n]...), p.names+names, p.rules+len(rules), coverage.Union(p.requests, requests)
+			equal = equal[n:]
 		}
 	}
-	if len(open) > 0 {
-		out = append(out, open)
+	for _, p := range parts {
+		out = append(out, p.members)
 	}
 	return out
-}
-
-// namesSize returns the length of the names in a path.
-func namesSize(members []groupedPolicy) (n int) {
-	for _, m := range members {
-		n += len(m.name) + 1
-	}
-	return n
 }
