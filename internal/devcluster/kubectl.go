@@ -53,8 +53,8 @@ func newKubectls(bin, cache string) kubectls {
 	return kubectls{bin: bin, env: []string{"KUBECACHEDIR=" + cache, "GOGC=400", "GOMEMLIMIT=1GiB"}}
 }
 
-// retirement is the number of commands after which a kubectl-server ends: each leaves 10 MB in the process.
-const retirement = 40
+// retirement is the number of commands after which a kubectl-server ends: each leaves some memory in the process.
+const retirement = 200
 
 type kubectlServer struct {
 	commands int
