@@ -17,7 +17,7 @@ import (
 
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, suite.Options{})) }
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, suite.Options{Own: true})) }
 
 // now returns the time in the format of Leases.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }

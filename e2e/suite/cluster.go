@@ -24,6 +24,8 @@ type Options struct {
 	APIServerFlags []string
 	// Audited makes the package fail if a controller sends a request that docs/security/rbac.md does not list.
 	Audited bool
+	// Own starts a control plane for the package, which changes definitions. A shared one keeps those of the chart.
+	Own bool
 	// Setup runs once before the tests of a package, with Ephor installed and no controller running; nil for none.
 	Setup func(context.Context) error
 }
@@ -51,7 +53,7 @@ func (c *Cluster) Main(m *testing.M, o Options) int {
 }
 
 func (c *Cluster) main(ctx context.Context, o Options, run func()) (err error) {
-	if len(o.APIServerFlags) == 0 {
+	if len(o.APIServerFlags) == 0 && !o.Own {
 		if c.Cluster, err = devcluster.Borrow(ctx); err != nil {
 			return err
 		}

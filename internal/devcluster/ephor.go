@@ -1,6 +1,7 @@
 package devcluster
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -75,20 +76,31 @@ func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Kubectl(ctx, r.objects, "apply", "--server-side", "-f", "-"); err != nil {
+	if err := c.define(ctx, r.definitions); err != nil {
 		return nil, err
 	}
-	// kubectl gives up at once on a definition that has no status yet.
-	if err := c.Wait(ctx, "the definitions to be established", func() error {
-		_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all")
-		return err
-	}); err != nil {
+	if _, err := c.Kubectl(ctx, r.objects, "apply", "--server-side", "-f", "-"); err != nil {
 		return nil, err
 	}
 	if _, err := c.Kubectl(ctx, r.deployments, "apply", "--server-side", "--dry-run=server", "-f", "-"); err != nil {
 		return nil, err
 	}
 	return e, e.prepare(ctx, r.workloads)
+}
+
+// define applies definitions and waits until they are established. A shared control plane has those of the chart already.
+func (c *Cluster) define(ctx context.Context, definitions []byte) error {
+	if has, err := os.ReadFile(filepath.Join(c.Plane, definitionsFile)); c.Plane != "" && err == nil && bytes.Equal(has, definitions) {
+		return nil
+	}
+	if _, err := c.Kubectl(ctx, definitions, "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	// kubectl gives up at once on a definition that has no status yet.
+	return c.Wait(ctx, "the definitions to be established", func() error {
+		_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all")
+		return err
+	})
 }
 
 // Adopt uses the Deployments and Services that another program, such as Helm, installed in a namespace. It starts no controller; Start runs

@@ -25,8 +25,17 @@ func (o Object) String() string {
 	return strings.TrimPrefix(o.Namespace+"/", "/") + o.GroupResource().String() + "/" + o.Name
 }
 
-// Inventory is the set of all objects of the API server, but those that come and go without any action of a user.
-type Inventory map[Object]bool
+// Inventory has all objects of the API server, but those that come and go without any action of a user. The value of a definition is its
+// state, that of any other object is "there".
+type Inventory map[Object]string
+
+// stateOf returns what differs after a change of a definition by a user.
+func stateOf(resource schema.GroupVersionResource, o *metav1.PartialObjectMetadata) string {
+	if resource.Resource != "customresourcedefinitions" {
+		return "there"
+	}
+	return fmt.Sprintf("%s, generation %d, labels %v, annotations %v", o.UID, o.Generation, o.Labels, o.Annotations)
+}
 
 // passing are the resources whose objects come and go by themselves.
 var passing = map[string]bool{"events": true, "leases": true, "endpoints": true, "endpointslices": true, "componentstatuses": true}
@@ -60,7 +69,8 @@ func (c *Cluster) Inventory(ctx context.Context) (Inventory, error) {
 				return nil, fmt.Errorf("list %s: %w", resource, err)
 			}
 			for i := range objects.Items {
-				all[Object{resource, objects.Items[i].Namespace, objects.Items[i].Name}] = true
+				o := &objects.Items[i]
+				all[Object{resource, o.Namespace, o.Name}] = stateOf(resource, o)
 			}
 		}
 	}
@@ -71,7 +81,7 @@ func (c *Cluster) Inventory(ctx context.Context) (Inventory, error) {
 func (i Inventory) without(other Inventory, ignore func(Object) bool) error {
 	var names []string
 	for o := range i {
-		if !other[o] && !ignore(o) {
+		if other[o] == "" && !ignore(o) {
 			names = append(names, o.String())
 		}
 	}
@@ -108,7 +118,7 @@ func (c *Cluster) RemoveWebhooks(ctx context.Context, before Inventory) error {
 		}
 		for i := range configurations.Items {
 			name := configurations.Items[i].Name
-			if before[Object{of, "", name}] {
+			if before[Object{of, "", name}] != "" {
 				continue
 			}
 			if err := client.Resource(of).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
@@ -125,7 +135,7 @@ func (c *Cluster) Reset(ctx context.Context, before Inventory) error {
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(now, func(o Object, _ bool) bool { return before[o] })
+	maps.DeleteFunc(now, func(o Object, _ string) bool { return before[o] != "" })
 	client, err := metadata.NewForConfig(c.Config)
 	if err != nil {
 		return err
@@ -144,7 +154,7 @@ func (c *Cluster) Reset(ctx context.Context, before Inventory) error {
 	// What has a say in deletions goes first; objects go with their namespace or definition.
 	asked := func(o Object) bool { return o.Group == "admissionregistration.k8s.io" }
 	goes := func(o Object) bool {
-		return o.Namespace != "" && now[Object{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", o.Namespace}] ||
+		return o.Namespace != "" && now[Object{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", o.Namespace}] != "" ||
 			strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
 	}
 	if err := remove(asked); err != nil {
@@ -162,6 +172,11 @@ func (c *Cluster) Reset(ctx context.Context, before Inventory) error {
 	}
 	if err := before.without(now, all); err != nil {
 		return fmt.Errorf("these objects were removed: %w", err)
+	}
+	for o, state := range before {
+		if now[o] != state {
+			return fmt.Errorf("%s was changed: it was %s, and is %s", o, state, now[o])
+		}
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 
 // render is the rendered chart, separated by kind of object.
 type render struct {
-	objects     []byte // YAML of all objects except the Deployments
+	definitions []byte // YAML of the CustomResourceDefinitions
+	objects     []byte // YAML of the other objects except the Deployments
 	deployments []byte // YAML of the Deployments
 	workloads   []workload
 }
@@ -31,7 +32,7 @@ type workload struct {
 // readRender separates the YAML documents.
 func readRender(text []byte) (*render, error) {
 	r := &render{}
-	var objects, deployments bytes.Buffer
+	var definitions, objects, deployments bytes.Buffer
 	var services []corev1.Service
 	for _, doc := range charts.Documents(text) {
 		var kind metav1.TypeMeta
@@ -40,6 +41,8 @@ func readRender(text []byte) (*render, error) {
 		}
 		out := &objects
 		switch kind.Kind {
+		case "CustomResourceDefinition":
+			out = &definitions
 		case "Deployment":
 			out = &deployments
 			var d appsv1.Deployment
@@ -61,7 +64,7 @@ func readRender(text []byte) (*render, error) {
 		out.WriteString("\n")
 	}
 	r.join(services)
-	r.objects, r.deployments = objects.Bytes(), deployments.Bytes()
+	r.definitions, r.objects, r.deployments = definitions.Bytes(), objects.Bytes(), deployments.Bytes()
 	return r, nil
 }
 
