@@ -86,6 +86,10 @@ type event struct {
 // fatal matches the output after which nothing is repeated.
 var fatal = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: |FAIL\s.*\[(build|setup) failed\])`)
 
+// uninstrumented leaves SQLite, which is C translated to Go, without the race detector. It locks as C does, and the detector makes three times the
+// time of it: the tests of the decision store that race use 13 s of a processor instead of 41.
+const uninstrumented = "-gcflags=modernc.org/sqlite/lib=-race=false"
+
 // goTest runs go test. It prints one line per package, and the whole output of tests and packages that fail.
 func (g *gate) goTest(s suite, packages ...string) (result, error) {
 	args := []string{"go", "test"}
@@ -95,7 +99,7 @@ func (g *gate) goTest(s suite, packages ...string) (result, error) {
 	args = append(args, "-json", "-vet=off", "-ldflags=-s -w") // `make lint` runs vet
 	env := []string{"CGO_ENABLED=0"}
 	if s.race && g.race {
-		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
+		args, env = append(args, "-race", uninstrumented), []string{"CGO_ENABLED=1"}
 	}
 	args = append(args, s.flags...)
 	if g.count > 0 {

