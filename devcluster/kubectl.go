@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -133,7 +134,7 @@ var often = map[string]func(kubectlutil.Factory, genericiooptions.IOStreams) *co
 // command returns the command of kubectl for arguments.
 func command(args []string, streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)
-	if len(args) < 2 || often[args[1]] == nil {
+	if len(args) < 2 || often[args[1]] == nil || slices.Contains(args, "--warnings-as-errors") { // a flag of the whole kubectl
 		return kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
 			Arguments: append([]string{"kubectl"}, args...), ConfigFlags: flags, IOStreams: streams,
 		})

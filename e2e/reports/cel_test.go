@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"ephor.invalid/ephor/config/crds"
 	"ephor.invalid/ephor/e2e/suite"
 	"ephor.invalid/ephor/internal/devcluster"
 )
@@ -22,15 +21,9 @@ spec:
   validations: [{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: a team is required}]
 `
 
-// ValidatingPolicies are scanned and get a status, whether they were stored before or after the start of the controllers, and also if their
-// kind is defined while the controllers run.
+// ValidatingPolicies are scanned and get a status, whether they were stored before or after the start of the controllers.
 func TestValidatingPolicies(t *testing.T) {
 	const ns = "report-cel"
-	for _, name := range crds.Names() {
-		if strings.HasPrefix(name, "policies.kyverno.io_") {
-			cluster.Must(t, string(crds.File(name)), "apply", "--server-side", "--force-conflicts", "-f", "-")
-		}
-	}
 	namespace(t, ns)
 	cluster.Must(t, configMap(ns, "bad", "")+configMap(ns, "good", "team: a"), "apply", "-f", "-")
 	policy := func(name, resources string) string {
@@ -128,11 +121,6 @@ spec:
 // its conditions exclude have no result. A policy with targets has none about what triggers it.
 func TestMutatingPolicies(t *testing.T) {
 	const ns = "report-mutating"
-	for _, name := range crds.Names() {
-		if strings.HasPrefix(name, "policies.kyverno.io_") {
-			cluster.Must(t, string(crds.File(name)), "apply", "--server-side", "--force-conflicts", "-f", "-")
-		}
-	}
 	namespace(t, ns)
 	cluster.Must(t, configMap(ns, "bad", "")+configMap(ns, "good", "team: a")+configMap(ns, "none", "")+configMap(ns, "odd", ""), "apply", "-f", "-")
 	policy := func(kind, name string) string {

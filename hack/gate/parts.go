@@ -129,9 +129,8 @@ var waiting = []part{
 	}},
 }
 
-// sideBySide is the number of packages with control planes that run at the same time. Each uses a third of a processor. With
-// six the end-to-end tests had not ended after 20 minutes, since control planes that compete use more.
-const sideBySide = 4
+// sideBySide is the number of packages with control planes that run at the same time.
+const sideBySide = 5
 
 // quick are the parts of `make check`.
 var quick = []part{

@@ -29,9 +29,11 @@ func (o Object) String() string {
 // state, that of any other object is "there".
 type Inventory map[Object]string
 
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
 // stateOf returns what differs after a change of a definition by a user.
 func stateOf(resource schema.GroupVersionResource, o *metav1.PartialObjectMetadata) string {
-	if resource.Resource != "customresourcedefinitions" {
+	if resource != definitions {
 		return "there"
 	}
 	return fmt.Sprintf("%s, generation %d, labels %v, annotations %v", o.UID, o.Generation, o.Labels, o.Annotations)
@@ -155,7 +157,7 @@ func (c *Cluster) Reset(ctx context.Context, before Inventory) error {
 	asked := func(o Object) bool { return o.Group == "admissionregistration.k8s.io" }
 	goes := func(o Object) bool {
 		return o.Namespace != "" && now[Object{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", o.Namespace}] != "" ||
-			strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
+			now[Object{definitions, "", o.Resource + "." + o.Group}] != ""
 	}
 	if err := remove(asked); err != nil {
 		return err

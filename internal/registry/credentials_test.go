@@ -418,7 +418,7 @@ func TestRetries(t *testing.T) {
 			}
 			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 			begun := time.Now()
-			answer, err := (&patient{next: http.DefaultTransport, wait: time.Millisecond}).RoundTrip(req)
+			answer, err := (&patient{next: s.Client().Transport, wait: time.Millisecond}).RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)
 			}
