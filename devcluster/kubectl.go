@@ -144,7 +144,7 @@ func command(args []string, streams genericiooptions.IOStreams) *cobra.Command {
 	flags.AddFlags(cmd.PersistentFlags())
 	sub := often[args[1]](serverValidates{kubectlutil.NewFactory(kubectlutil.NewMatchVersionFlags(&clients{ConfigFlags: flags}))}, streams)
 	if patch := sub.Flags().Lookup("openapi-patch"); patch != nil {
-		_ = patch.Value.Set("false") // it knows the types of Kubernetes
+		_ = patch.Value.Set("false") // the types of Kubernetes are built in
 	}
 	cmd.AddCommand(sub)
 	return cmd
