@@ -27,7 +27,7 @@ func Endpoint(at policy.Endpoint) []policy.Endpoint {
 
 // WebhookInput holds the parts of a policy that determine its webhook.
 type WebhookInput struct {
-	// At are the endpoints of the two kinds, as returned by Endpoint.
+	// At are the endpoints of the family; one of them has the kind of the policy.
 	At          []policy.Endpoint
 	Constraints *admissionregistrationv1.MatchResources
 	Conditions  []admissionregistrationv1.MatchCondition
@@ -58,10 +58,7 @@ func Webhooks(p *policy.Program, in WebhookInput) []policy.Webhook {
 // Webhook returns the webhook of the policy. The policy gets a webhook of its own if it has a timeout, disables version
 // conversion, or has conditions that the API server can evaluate.
 func Webhook(p *policy.Program, in WebhookInput) policy.Webhook {
-	at := &in.At[0]
-	if p.Namespace != "" {
-		at = &in.At[1]
-	}
+	at := &in.At[slices.IndexFunc(in.At, func(e policy.Endpoint) bool { return slices.Contains(e.Kinds, p.Kind) })]
 	sel := &policy.WebhookSelection{TimeoutSeconds: p.Settings.TimeoutSeconds}
 	exact := Exact(in.Constraints)
 	sel.Exact = exact && !in.Converts
