@@ -1,11 +1,13 @@
 package compile_test
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/family/celpolicy"
 )
 
 // No two families have a kind or a resource in common, and every descriptor is complete.
@@ -27,6 +29,14 @@ func TestFamilies(t *testing.T) {
 				t.Errorf("the companion %s is not complete", c.Kind)
 			}
 			names[c.Kind] = true
+		}
+		if f.Exceptions != celpolicy.Exceptions {
+			continue
+		}
+		for _, k := range f.Kinds {
+			if _, known := celpolicy.Environments[strings.TrimPrefix(k.Kind, celpolicy.NamespacedPrefix)]; !known {
+				t.Errorf("an exception cannot name %s: give the kind an environment in Environments (internal/family/celpolicy/exception_conditions.go)", k.Kind)
+			}
 		}
 	}
 	for _, k := range compile.Kinds {

@@ -2,6 +2,7 @@ package webhookconf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/discovery/discoverytest"
+	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/family/classic"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
@@ -352,7 +354,15 @@ func TestFixedParts(t *testing.T) {
 		t.Errorf("names: %v", names)
 	}
 	policies := validatingOf(got, PolicyValidating).Webhooks[0]
-	if len(policies.Rules) != 11 || policies.Name != "validate-policy.kyverno.svc" || *policies.ClientConfig.Service.Path != "/policyvalidate" ||
+	for _, k := range input.Families.Kinds() {
+		reviewed := slices.ContainsFunc(policies.Rules, func(r admissionv1.RuleWithOperations) bool {
+			return r.APIGroups[0] == k.Group && slices.Contains(r.Resources, k.Resource) && slices.Equal(r.APIVersions, slices.Concat(k.Versions, k.Retired))
+		})
+		if reviewed != k.Review.Has(family.ReviewPolicy) {
+			t.Errorf("the webhook for policies has a rule for %s: %v", k.Kind, reviewed)
+		}
+	}
+	if policies.Name != "validate-policy.kyverno.svc" || *policies.ClientConfig.Service.Path != "/policyvalidate" ||
 		*policies.SideEffects != admissionv1.SideEffectClassNone || policies.NamespaceSelector == nil || len(policies.NamespaceSelector.MatchLabels) > 0 {
 		t.Errorf("%+v", policies)
 	}
