@@ -13,6 +13,7 @@ import (
 
 	"ephor.invalid/ephor/charts/rights"
 	"ephor.invalid/ephor/hack/chart/helm"
+	"ephor.invalid/ephor/internal/compile"
 )
 
 var controllerRole = regexp.MustCompile(`^kyverno:([a-z]+-controller)(:.*)?$`)
@@ -90,6 +91,24 @@ func TestRightsAreJustified(t *testing.T) {
 	for _, r := range slices.SortedFunc(maps.Keys(have), compareRights) {
 		if want[r] == "" {
 			t.Errorf("docs/security/rbac.md:%d: no render gives this right: %s", have[r].Number, r)
+		}
+	}
+}
+
+// A controller may read the policies of each kind.
+func TestPoliciesMayBeRead(t *testing.T) {
+	all := given(t)
+	for _, k := range compile.Kinds {
+		may := func(verb string) bool {
+			for r := range all {
+				if r.Where == "cluster" && r.Group == k.Group && r.Resource == k.Resource && r.Verb == verb {
+					return true
+				}
+			}
+			return false
+		}
+		if !may("list") || !may("watch") {
+			t.Errorf("no controller may list and watch %s: add them to templates/rbac/_core.tpl", k.GVR().GroupResource())
 		}
 	}
 }
