@@ -51,7 +51,7 @@ func runFile(t *testing.T, file string, run func(*testing.T, Inputs) string) {
 		if got := run(t, in); *update {
 			f.Data = []byte(got)
 		} else if got != string(f.Data) {
-			t.Errorf("got:\n%swant:\n%s", got, f.Data)
+			t.Errorf("got:\n%swant:\n%sIf the change is intended, run the test with -update and read the diff.", got, f.Data)
 		}
 		in = nil
 	}

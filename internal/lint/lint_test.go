@@ -35,7 +35,10 @@ func TestExamples(t *testing.T) {
 			findings = Policy(compile.Object{Value: object(t, c.Example)}, Options{})
 		}
 		if len(findings) != 1 || findings[0].Check != c {
-			t.Errorf("%s: %+v", c.Name, findings)
+			t.Errorf("the example of %s (its variable is in check_*.go) is to have exactly the finding of this check: correct the example if another check is right about it", c.Name)
+			for _, f := range findings {
+				t.Errorf("  %s: %s", f.Check.Name, f.Diagnostic)
+			}
 		}
 	}
 	if len(Checks()) != len(checks)+2 {

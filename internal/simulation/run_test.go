@@ -689,5 +689,5 @@ func (s *sim) observed(c apiserver.Change) {
 	if c.Before != nil && c.After != nil && fmt.Sprint(c.Before["data"]) == fmt.Sprint(c.After["data"]) && name == "source" {
 		return // the labels of a source say that it is one
 	}
-	go s.bad("%s changed the ConfigMap %s, which is not its own: %v %v", c.Client, c.Key, c.Before, c.After)
+	go s.bad("%s changed the ConfigMap %s, which is not its own (sim.observed in run_test.go has what each controller may change): %v %v", c.Client, c.Key, c.Before, c.After)
 }
