@@ -95,9 +95,9 @@ func TestRightsAreJustified(t *testing.T) {
 	}
 }
 
-// A controller may read the policies of each kind.
+// A controller may read the policies of each kind. TestRightsAreJustified compares the documented rights with those of the renders.
 func TestPoliciesMayBeRead(t *testing.T) {
-	all := given(t)
+	all := documented(t)
 	for _, k := range compile.Kinds {
 		may := func(verb string) bool {
 			for r := range all {
