@@ -28,13 +28,8 @@ type groupPart struct {
 	names, rules int // the size of the names, and of the different rules as JSON
 }
 
-// hasRoom reports whether more policies about these requests fit. A part whose policies are about some of the same requests may be longer: another
-// one would cost these requests a second call.
-func (p *groupPart) hasRoom(names, rules int, requests coverage.Set) bool {
-	limit := foreignNames
-	if p.requests.Meets(requests) {
-		limit = maxNames
-	}
+// hasRoom reports whether more policies fit, if the names may have a size of limit.
+func (p *groupPart) hasRoom(names, rules, limit int) bool {
 	return p.names+names <= limit && p.rules+rules <= maxRules
 }
 
@@ -58,12 +53,17 @@ func split(members []groupedPolicy) (out [][]groupedPolicy) {
 				names += len(equal[n].name) + 1
 				n++
 			}
-			i := slices.IndexFunc(parts, func(p *groupPart) bool { return p.hasRoom(names, len(rules), requests) })
+			// A part about some of the same requests comes first, and may be longer: another one would cost these requests a second call.
+			i := slices.IndexFunc(parts, func(p *groupPart) bool { return p.hasRoom(names, len(rules), maxNames) && p.requests.Meets(requests) })
+			if i < 0 {
+				i = slices.IndexFunc(parts, func(p *groupPart) bool { return p.hasRoom(names, len(rules), foreignNames) })
+			}
 			if i < 0 {
 				i, parts = len(parts), append(parts, &groupPart{requests: coverage.Set{}})
 			}
 			p := parts[i]
-			p.members, p.names, p.rules, p.requests = append(p.members, equal[:n]...), p.names+names, p.rules+len(rules), coverage.Union(p.requests, requests)
+			p.members, p.names, p.rules = append(p.members, equal[:n]...), p.names+names, p.rules+len(rules)
+			p.requests.AddRules(equal[0].rules)
 			equal = equal[n:]
 		}
 	}

@@ -32,6 +32,8 @@ func TestGroupsAreDivided(t *testing.T) {
 		{slices.Concat(on("a", 50, 30), on("b", 50, 30), on("c", 10, 30)), []string{"a c 60", "b 50"}},
 		// A request for pods causes one call, although the names are as long as 150 policies have them.
 		{slices.Concat(on("pods", 150, 30), on("jobs+pods", 18, 30)), []string{"jobs pods 168"}},
+		// A part about the same requests comes before one that has room.
+		{slices.Concat(on("configmaps", 10, 30), on("jobs", 100, 30), on("secrets+jobs", 10, 30)), []string{"configmaps 10", "jobs secrets 110"}},
 		{slices.Concat(on("*", 1, 30), on("pods", 150, 30)), []string{"* pods 151"}},
 		{on("pods", 300, 27), []string{"pods 292", "pods 8"}},
 	} {
