@@ -108,7 +108,7 @@ func TestPoliciesMayBeRead(t *testing.T) {
 			return false
 		}
 		if !may("list") || !may("watch") {
-			t.Errorf("no controller may list and watch %s: add them to templates/rbac/_core.tpl", k.GVR().GroupResource())
+			t.Errorf("no controller may list and watch %s: add them to templates/rbac/_core.tpl and to docs/security/rbac.md", k.GVR().GroupResource())
 		}
 	}
 }
