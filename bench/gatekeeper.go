@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"ephor.invalid/ephor/internal/devcluster"
@@ -159,9 +160,13 @@ func gatekeeperWith(code func(policy object) (object, error)) func(context.Conte
 			_, err = c.Kubectl(ctx, text, "apply", "-f", "-")
 			return err
 		}
-		inForce := func(ctx context.Context, kind string) error {
-			_, err := c.Kubectl(ctx, nil, "wait", "--timeout=600s", "--all", "--for=jsonpath={.status.byPod[0].enforced}=true", kind)
-			return err
+		enforced := func(constraint object) bool {
+			pods, _, _ := unstructured.NestedSlice(constraint, "status", "byPod")
+			if len(pods) == 0 {
+				return false
+			}
+			pod, _ := pods[0].(object)
+			return pod["enforced"] == true
 		}
 		return &started{
 				pid:  p.PID(),
@@ -174,7 +179,7 @@ func gatekeeperWith(code func(policy object) (object, error)) func(context.Conte
 						return err
 					}
 					for _, one := range constraints {
-						if err := inForce(ctx, strings.ToLower(one["kind"].(string))); err != nil {
+						if err := allReady(ctx, c, strings.ToLower(one["kind"].(string)), enforced); err != nil {
 							return err
 						}
 					}
@@ -188,7 +193,7 @@ func gatekeeperWith(code func(policy object) (object, error)) func(context.Conte
 					if err := apply(ctx, all); err != nil {
 						return err
 					}
-					return inForce(ctx, strings.ToLower(all[0]["kind"].(string)))
+					return allReady(ctx, c, strings.ToLower(all[0]["kind"].(string)), enforced)
 				},
 			}, c.Wait(ctx, "Gatekeeper's webhook", func() error {
 				select {
