@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/patch"
 	"ephor.invalid/ephor/internal/policy"
@@ -19,7 +20,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row bo
 	if len(selections) == 0 || req.Object == nil && !row.Stages.Has(deferredStages) {
 		return response{allowed: true}, nil
 	}
-	spent := newBudget()
+	spent := budget.NewRequest()
 	if req.Object == nil || req.Operation == policy.Delete {
 		return response{allowed: true, warnings: s.deferWork(ctx, req, selections, row, spent)}, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/secretpath"
@@ -72,13 +71,6 @@ func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 		s.Exceeded(out.Exceeded)
 	}
 	return out
-}
-
-// newBudget returns the budget of all policies for the answer to one request.
-func newBudget() *budget.Request {
-	b := &budget.Request{}
-	b.Reset()
-	return b
 }
 
 // report passes results to Report.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/world"
@@ -16,7 +17,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row bo
 		return answerOr(answer), err
 	}
 	selections := row.policies.For(req, row.Route)
-	spent := newBudget()
+	spent := budget.NewRequest()
 	evaluating := row.Stages &^ deferredStages
 	plan := planOf(selections, evaluating)
 	decision := policy.Decision{Allowed: true}

@@ -38,19 +38,17 @@ type purse struct{ steps, bytes int64 }
 func (p *purse) charge(steps, bytes int64) { p.steps -= steps; p.bytes -= bytes }
 
 // Request is the remaining budget of the policies of one request. Cluster-wide and namespaced policies have separate budgets, so that no
-// tenant exhausts the budget of the cluster-wide policies. A zero Request must be Reset before use. It belongs to one goroutine.
+// tenant exhausts the budget of the cluster-wide policies. It belongs to one goroutine.
 type Request struct {
 	cluster, namespaced purse
 	large               []Account // of policies that used much of their budget, in case they are evaluated again
 }
 
-// Reset prepares r for a new request.
-func (r *Request) Reset() {
-	clear(r.large)
-	*r = Request{
+// NewRequest returns the budget of a new request.
+func NewRequest() *Request {
+	return &Request{
 		cluster:    purse{RequestSteps, RequestBytes},
 		namespaced: purse{NamespacedRequestSteps, NamespacedRequestBytes},
-		large:      r.large[:0],
 	}
 }
 

@@ -49,12 +49,9 @@ type Input struct {
 // done: rules that were not evaluated by then have status error.
 func Eval(ctx context.Context, in Input) policy.Outcome {
 	out := policy.Outcome{Request: in.Request, FailurePolicy: policy.Ignore}
-	run := &runner{}
-	run.ctx, run.in, run.req = ctx, in, in.Request
-	run.rules = 0
-	if run.spent = in.Spent; run.spent == nil {
-		run.spent = &run.own
-		run.own.Reset()
+	run := &runner{ctx: ctx, in: in, req: in.Request, spent: in.Spent}
+	if run.spent == nil {
+		run.spent = budget.NewRequest()
 	}
 	for i := range in.Selections {
 		run.rules += len(in.Selections[i].Rules)
@@ -68,7 +65,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	return out
 }
 
-// runner holds the state that the rules of one evaluation share. It is reused, since a review has tens of rules.
+// runner holds the state that the rules of one evaluation share.
 type runner struct {
 	ctx   context.Context
 	in    Input
@@ -77,7 +74,6 @@ type runner struct {
 	// metered is ctx with the meter, for rules whose Match counts steps; nil until one does.
 	metered context.Context
 	spent   *budget.Request
-	own     budget.Request // for evaluations without a shared budget
 	account budget.Account // the account of the current Program
 	over    *policy.Rule   // the rule that exhausted the account
 	single  *policy.Rule   // the first rule that exceeded a limit of its own

@@ -53,10 +53,9 @@ func TestT8Accounts(t *testing.T) {
 	}
 
 	// Evaluations of one request share a budget: the second has only the remainder.
-	var spent budget.Request
-	spent.Reset()
+	spent := budget.NewRequest()
 	shared := func() policy.Outcome {
-		return Eval(context.Background(), Input{Selections: []policy.Selection{of("again", "ns", 0, 0), {Program: one.Program, Rules: one.Rules[:fit]}}, Request: request(policy.Create), Stages: policy.StageValidate, Spent: &spent})
+		return Eval(context.Background(), Input{Selections: []policy.Selection{of("again", "ns", 0, 0), {Program: one.Program, Rules: one.Rules[:fit]}}, Request: request(policy.Create), Stages: policy.StageValidate, Spent: spent})
 	}
 	first, second := shared(), shared()
 	if a, b := passed(&first, "one"), passed(&second, "one"); a != fit || b != 0 {
