@@ -22,25 +22,25 @@ type Context struct {
 // every rule that an exception skipped; without skips, one that reports the policy as applied. A denied request has events only for
 // violations. An object without a name (generateName, in a mutating review) has no events, because they could not refer to it.
 func From(req *policy.Request, results []policy.Result, c Context) []Event {
+	r := report.ResourceOf(req)
+	resource := Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+	if resource.Name == "" {
+		return nil
+	}
+	if resource.Kind == "Namespace" && !strings.Contains(r.APIVersion, "/") {
+		resource.Namespace = "" // a Namespace is in no namespace, although the review has one
+	}
 	var out []Event
-	var resource Reference
 	for i := range results {
 		p := results[i].Program
-		if seenBefore(results[:i], p) {
-			continue
-		}
-		if resource.Kind == "" {
-			r := report.ResourceOf(req)
-			resource = Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
-			if resource.Kind == "Namespace" && !strings.Contains(r.APIVersion, "/") {
-				resource.Namespace = "" // a Namespace is in no namespace, although the review has one
+		switch {
+		case c.Blocked:
+			if violated(&results[i]) {
+				out = append(out, c.violation(PolicyReference(p), resource, &results[i]))
 			}
-			if resource.Name == "" {
-				return nil
-			}
+		case !seenBefore(results[:i], p):
+			out = append(out, c.policyEvents(of(results[i:], p), p, resource)...)
 		}
-		own := of(results[i:], p)
-		out = append(out, c.policyEvents(own, p, resource)...)
 	}
 	return out
 }
@@ -65,6 +65,7 @@ func of(results []policy.Result, p *policy.Program) []*policy.Result {
 	return own
 }
 
+// policyEvents returns the events for the results of one policy, for a request that was not denied.
 func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resource Reference) []Event {
 	var failed, passed, mutated bool
 	var answers []policy.Attested
@@ -90,14 +91,13 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 			}
 		}
 		for _, r := range results {
-			if !c.Blocked && (violated(r) || c.Controller != ScanController) {
+			if violated(r) || c.Controller != ScanController {
 				out = append(out, Event{
 					Regarding: resource, Reason: PolicyViolation, Action: ResourcePassed, Controller: c.Controller,
 					Note: "policy " + p.Key() + "/" + ruleName(r) + " " + r.Status.String() + ": " + r.Message + attested(r.Attested()),
 				})
 			}
 		}
-	case c.Blocked: // a denied request has events only for the rules that denied it
 	case len(skipped) > 0:
 		for _, r := range skipped {
 			out = append(out, c.skips(about, resource, r)...)

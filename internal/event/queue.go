@@ -2,8 +2,8 @@ package event
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"strings"
@@ -60,8 +60,8 @@ const (
 	shutdownTime = 5 * time.Second
 )
 
-// identity identifies equal events.
-type identity [sha256.Size]byte
+// identity identifies equal events. Nobody outside of the process can make two events with the same one, since the seed is random.
+type identity uint64
 
 // written is an event that may repeat.
 type written struct {
@@ -75,6 +75,7 @@ type written struct {
 type Queue struct {
 	Options
 	queue chan identity
+	seed  maphash.Seed
 
 	mu      sync.Mutex
 	closed  bool
@@ -96,7 +97,7 @@ func New(o Options) *Queue {
 		o.Observer = unobserved{}
 	}
 	return &Queue{
-		Options: o, queue: make(chan identity, max(o.Capacity, 0)),
+		Options: o, queue: make(chan identity, max(o.Capacity, 0)), seed: maphash.MakeSeed(),
 		waiting: map[identity]*pending{}, recent: map[identity]*written{},
 	}
 }
@@ -113,7 +114,7 @@ func (q *Queue) record(e Event, n int32) {
 		e.Type = typeOf(e.Reason)
 	}
 	e.Note = shorten(e.Note)
-	id, now := e.identity(), q.Now()
+	id, now := identity(maphash.Comparable(q.seed, e)), q.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p := q.waiting[id]; p != nil {
@@ -315,19 +316,6 @@ func (q *Queue) unique() int64 {
 
 func (r Reference) object() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: types.UID(r.UID)}
-}
-
-func (e *Event) identity() identity {
-	h := sha256.New()
-	for _, s := range []string{
-		e.Regarding.APIVersion, e.Regarding.Kind, e.Regarding.Namespace, e.Regarding.Name, e.Regarding.UID,
-		e.Related.APIVersion, e.Related.Kind, e.Related.Namespace, e.Related.Name, e.Related.UID,
-		e.Type, e.Reason, e.Action, e.Note, e.Controller,
-	} {
-		h.Write([]byte(s))
-		h.Write([]byte{0})
-	}
-	return identity(h.Sum(nil))
 }
 
 // shorten cuts a note to the API server's limit, between characters.
