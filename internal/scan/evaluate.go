@@ -55,6 +55,9 @@ func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) (aga
 	case o.asked == asked: // otherwise another evaluation was requested meanwhile
 		o.revision, o.hash = s.revision, i.hash
 	}
+	if err == nil {
+		delete(l.failing, i.uid)
+	}
 	return err != nil
 }
 

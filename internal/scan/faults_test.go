@@ -28,6 +28,7 @@ import (
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/engine"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/report"
 )
 
 // configMaps is an API server with ConfigMaps c0, c1 …, whose lists are valid for a while, and whose watches end at once. It opens no
@@ -143,6 +144,69 @@ func TestSweepIsLongerThanItsToken(t *testing.T) {
 		if _, last := evaluated.Load(fmt.Sprint("c", objects-1)); !last || len(l.objects) != objects {
 			t.Errorf("%d of %d objects are known", len(l.objects), objects)
 		}
+	})
+}
+
+// failingSink cannot write the reports of most objects.
+type failingSink struct {
+	sink
+	broken atomic.Bool // for all objects but c2
+	puts   sync.Map    // by name: *atomic.Int64
+}
+
+func (f *failingSink) Put(_ context.Context, out policy.Outcome, _ report.Evaluated) (bool, error) {
+	n, _ := f.puts.LoadOrStore(out.Request.Name, new(atomic.Int64))
+	n.(*atomic.Int64).Add(1)
+	if f.broken.Load() && out.Request.Name != "c2" {
+		return false, errors.New("no right")
+	}
+	return true, nil
+}
+
+func (f *failingSink) of(name string) int64 {
+	n, _ := f.puts.LoadOrStore(name, new(atomic.Int64))
+	return n.(*atomic.Int64).Load()
+}
+
+// An object whose report cannot be written is evaluated again after pauses that grow to five minutes. The others do not wait for it: a change
+// is evaluated within seconds.
+func TestObjectsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := (&configMaps{n: 3}).loop(t, func(_ context.Context, in engine.Input) policy.Outcome { return policy.Outcome{Request: in.Request} })
+		s, to := l.s, &failingSink{}
+		s.o.Sink = to
+		to.broken.Store(true)
+		s.loops[l.set.Load().resource.GroupResource()] = l
+		for i := range 3 {
+			uid := strconv.Itoa(i)
+			l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			controller.RunRows(ctx, s.Rows()[3:], s.o.Log, nil)
+		}()
+		synctest.Wait()
+		l.againIn("a")
+		time.Sleep(50 * time.Minute)
+		if n := to.of("c0"); n < 10 || n > 18 {
+			t.Errorf("an object whose report cannot be written was evaluated %d times in 50 minutes", n)
+		}
+		before := to.of("c2")
+		l.again("2")
+		time.Sleep(objectQuiet + time.Second)
+		if to.of("c2") != before+1 {
+			t.Error("another object waits for those that fail")
+		}
+		to.broken.Store(false)
+		before = to.of("c0")
+		time.Sleep(longestFailed + time.Second)
+		if to.of("c0") != before+1 || len(l.failing) > 0 {
+			t.Error("the object is not evaluated again after the failures")
+		}
+		stop()
+		<-ended
 	})
 }
 

@@ -45,6 +45,7 @@ func (l *loop) event(e watch.Event) {
 	uid := string(m.UID)
 	if e.Type == watch.Deleted {
 		delete(l.objects, uid)
+		delete(l.failing, uid)
 		return
 	}
 	if !l.owns(m.Namespace) {
@@ -132,7 +133,21 @@ func (s *Scanner) look(ctx context.Context, key string) (again time.Duration, er
 	case apierrors.IsNotFound(err):
 		return 0, nil
 	case err != nil, l.evaluateIfChanged(ctx, i, false):
-		return 5 * objectQuiet, nil
+		return l.failed(uid), nil
 	}
 	return 0, nil
+}
+
+// failed notes that an object could not be read, evaluated or reported, and returns the pause before the next attempt. It grows until an attempt
+// succeeds: there may be many such objects.
+func (l *loop) failed(uid string) time.Duration {
+	l.known.Lock()
+	defer l.known.Unlock()
+	pause, again := l.failing[uid]
+	if !again {
+		pause = controller.Pause{First: 5 * objectQuiet, Longest: longestFailed}
+	}
+	next := pause.Next()
+	l.failing[uid] = pause
+	return next
 }

@@ -35,8 +35,9 @@ type loop struct {
 	known    sync.Mutex
 	objects  map[string]*object // by UID
 	sweeps   uint32
-	sweeping bool           // changed objects wait for the end of the sweep
-	looking  sync.WaitGroup // the evaluations of changed objects, for which a sweep waits
+	sweeping bool                        // changed objects wait for the end of the sweep
+	looking  sync.WaitGroup              // the evaluations of changed objects, for which a sweep waits
+	failing  map[string]controller.Pause // by UID: the pauses of objects whose last evaluation failed
 
 	watches   controller.Pause // between watches that end at once
 	evaluated atomic.Bool      // all objects were evaluated once
@@ -55,7 +56,7 @@ type object struct {
 }
 
 func newLoop(s *Scanner) *loop {
-	return &loop{s: s, watches: controller.Pause{First: firstPause, Longest: longestPause}, objects: map[string]*object{}}
+	return &loop{s: s, watches: controller.Pause{First: firstPause, Longest: longestPause}, objects: map[string]*object{}, failing: map[string]controller.Pause{}}
 }
 
 // run scans the kind until ctx is done: it checks all objects, follows changes, and checks all objects again when the policies or the share
@@ -172,6 +173,7 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	l.known.Lock()
 	defer l.known.Unlock()
 	maps.DeleteFunc(l.objects, func(_ string, o *object) bool { return o.sweep != l.sweeps })
+	maps.DeleteFunc(l.failing, func(uid string, _ controller.Pause) bool { return l.objects[uid] == nil })
 	return version, nil
 }
 

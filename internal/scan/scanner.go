@@ -106,6 +106,9 @@ const (
 // server.
 const objectsPerWorker = 8
 
+// longestFailed is the longest pause before an object that failed is evaluated again.
+const longestFailed = 5 * time.Minute
+
 // retryPlan is the pause before a failed discovery is repeated.
 const retryPlan = 30 * time.Second
 
