@@ -122,18 +122,17 @@ func (a *Approvals) write(ctx context.Context, key client.ObjectKey, x approval)
 	if mark.ApprovedContent(u.Object) != x.content {
 		return false, nil
 	}
-	return true, a.seal(ctx, u, x.by, metav1.NewTime(a.now()))
+	return a.seal(ctx, u, x.by, metav1.NewTime(a.now()))
 }
 
-// seal writes the approval of a stored exception.
-func (a *Approvals) seal(ctx context.Context, u *unstructured.Unstructured, by string, at metav1.Time) error {
+// seal writes the approval of a stored exception, and reports whether it did.
+func (a *Approvals) seal(ctx context.Context, u *unstructured.Unstructured, by string, at metav1.Time) (written bool, err error) {
 	domain, parts := mark.Approval(u.Object, by)
 	proof, err := a.seals.Seal(ctx, domain, parts...)
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, err = a.writer.WriteApproval(ctx, u, &kyvernov1.ApprovalStatus{By: by, At: at, Seal: proof})
-	return err
+	return a.writer.WriteApproval(ctx, u, &kyvernov1.ApprovalStatus{By: by, At: at, Seal: proof})
 }
 
 // renewEvery is the time between two rounds that renew approvals after a rotation of the key.
@@ -170,7 +169,8 @@ func (a *Approvals) renew(ctx context.Context, e *policy.Exception) error {
 	if ok, err := a.seals.Sealed(ctx, proof, domain, parts...); err != nil || !ok {
 		return err
 	}
-	return a.seal(ctx, u, by, at)
+	_, err := a.seal(ctx, u, by, at)
+	return err
 }
 
 // approvalOf reads the approval in the status of an exception.

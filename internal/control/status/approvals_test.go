@@ -1,15 +1,20 @@
 package status
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/keystore"
@@ -22,6 +27,50 @@ func stored(name, policyName string) *unstructured.Unstructured {
 		"metadata": map[string]any{"name": name, "namespace": "n", "uid": "uid-" + name, "generation": int64(1)},
 		"spec":     map[string]any{"exceptions": []any{map[string]any{"policyName": policyName, "ruleNames": []any{"r"}}}},
 	}}
+}
+
+// An approval whose write fails is written later.
+func TestApprovalIsWrittenAfterAFailure(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetAPIVersion("kyverno.io/v2")
+	kind.SetKind("PolicyException")
+	failures := []error{
+		apierrors.NewInternalError(errors.New("no leader")), apierrors.NewConflict(schema.GroupResource{}, "e", errors.New("it was changed")),
+	}
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kind).WithObjects(stored("e", "p")).Build(), interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if len(failures) == 0 {
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			}
+			err := failures[0]
+			failures = failures[1:]
+			return err
+		},
+	})
+	store := &keystore.Store{Client: c, Reader: c, Namespace: "ephor", Name: keystore.Exceptions}
+	seals := keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: time.Now}}
+	a := NewApprovals(c, c, seals, slog.New(slog.DiscardHandler))
+	a.Approve(stored("e", "p").Object, "jane")
+	if _, err := a.once(t.Context()); err == nil {
+		t.Error("the failure is not reported")
+	}
+	if again, err := a.once(t.Context()); again == 0 || err != nil {
+		t.Errorf("again after a conflict in %s, %v", again, err)
+	}
+	if _, err := a.once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u := stored("e", "")
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := approved(seals)(u.Object); err != nil || !ok {
+		t.Errorf("approved %v, %v", ok, err)
+	}
 }
 
 // An approval is written once the exception is stored as it was approved. A copy of it, or of the exception, proves nothing. After a rotation
