@@ -12,6 +12,7 @@ import (
 
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/policy"
@@ -33,18 +34,20 @@ type Reconciler struct {
 	Configured func(*policy.Program) bool
 	Log        *slog.Logger
 	settled    map[*vapgen.Native]bool // kinds whose existing objects were checked, and none of which is wanted
+	soon       controller.Pause        // between rounds that wait for what nothing announces
 }
 
 // lookAgainNative is how often generated objects are checked for changes by other clients; lookAgainHandedOver is the interval if only
-// these objects enforce the policy. retryNative is the pause after a failure that may be temporary. keepNative and awaitNative are the
-// pauses while webhooks and conditions are written.
+// these objects enforce the policy. retryNative is the pause after a failure that may be temporary.
 const (
 	lookAgainNative     = 10 * time.Minute
 	lookAgainHandedOver = 30 * time.Second
 	retryNative         = 30 * time.Second
-	keepNative          = 300 * time.Millisecond
-	awaitNative         = time.Second
 )
+
+// soon is the pause while webhooks and conditions are written. It grows, since each round lists the generated objects, and what a round waits for
+// may not come for a long time.
+var soon = controller.Pause{First: 300 * time.Millisecond, Longest: 5 * time.Second}
 
 // onePolicy is a policy whose status reports the generated object.
 type onePolicy struct {
@@ -82,10 +85,16 @@ func (n *Reconciler) Once(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		if p.translator.Waits(p.object.Object) {
-			round.again(awaitNative)
+			round.waits = true
 			continue
 		}
 		errs = append(errs, n.Status.WriteAdmissionPolicy(ctx, p.object, p.translator.Status(generated, message)))
+	}
+	if !round.waits || n.soon.First == 0 {
+		n.soon = soon
+	}
+	if round.waits {
+		round.again(n.soon.Next())
 	}
 	return round.next, errors.Join(errs...)
 }
@@ -99,6 +108,7 @@ type nativeRound struct {
 	// undecided holds policies whose Programs are not compiled yet.
 	undecided map[policy.ID]bool
 	next      time.Duration // time until the next round; 0 for never
+	waits     bool          // for what nothing announces
 }
 
 // again requests another round after the given time.
@@ -143,7 +153,7 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 		err = nil
 	}
 	if unfinished {
-		r.again(keepNative)
+		r.waits = true
 	}
 	if r.settled == nil {
 		r.settled = map[*vapgen.Native]bool{}
@@ -167,7 +177,7 @@ func (r *nativeRound) translate(native *vapgen.Native, version string) map[polic
 		exceptions, ok := r.exceptionsOf(id)
 		if !ok {
 			r.undecided[id] = true
-			r.again(keepNative)
+			r.waits = true
 			continue
 		}
 		if r.snapshot.Get(id).AuditsFirst {

@@ -1,0 +1,58 @@
+package native
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/vapgen"
+)
+
+// Rounds that wait for the Program of a policy, which may never come, have growing pauses: each of them lists the generated objects.
+func TestRoundsThatWait(t *testing.T) {
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p, uid: u, generation: 1}, spec: {rules: [
+	  {name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {cel: {generate: true, expressions: [{expression: "true"}]}}}]}}`), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: catalog.New(), Log: slog.New(slog.DiscardHandler)})
+	policies.Add(u)
+	lists := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build(), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, opts...)
+		},
+	})
+	n := &Reconciler{
+		Policies: policies, Catalog: catalog.New(), Log: slog.New(slog.DiscardHandler),
+		Resources: discovery.List{
+			{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
+			{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy"},
+		},
+		Apply: &vapgen.Reconciler{Client: c, Reader: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
+	}
+	const minutes = 10
+	for at := time.Duration(0); at < minutes*time.Minute; {
+		again, err := n.Once(t.Context())
+		if err != nil || again == 0 {
+			t.Fatal(again, err)
+		}
+		at += again
+	}
+	if lists == 0 || lists > 60*minutes {
+		t.Errorf("%d lists in %d minutes", lists, minutes)
+	}
+}
