@@ -57,6 +57,9 @@ type Consumer struct {
 	waiting map[string]map[string]client.Object // EphemeralReports by their resource and name, each in its latest version
 	lists   map[int]context.CancelFunc          // by kind: ends the watch, so that everything is listed again
 	left    time.Time                           // since when some are left that are not in memory; zero for none
+	wait    time.Duration                       // how long they are left
+	retries controller.Pause                    // of those that could not be merged or deleted
+	failed  time.Time                           // when the last of them failed
 	named   *names
 	namedAt time.Time
 
@@ -73,9 +76,9 @@ const (
 	takePage = 100
 	// takeAfter is how long the first event of a resource waits for further events.
 	takeAfter = 300 * time.Millisecond
-	// retryTake is the pause before EphemeralReports are listed again that could not be merged, for example because their resource does not
-	// exist yet.
-	retryTake = 10 * time.Second
+	// retryTake is the pause before EphemeralReports are listed again whose resource does not exist yet. After failures it grows to longestTake:
+	// all of them are listed.
+	retryTake, longestTake = 10 * time.Second, 5 * time.Minute
 	// patience is the maximum age of an EphemeralReport whose resource does not exist: the resource's creation was probably denied.
 	patience = 2 * time.Minute
 )
@@ -184,33 +187,50 @@ func (c *Consumer) Reconcile(ctx context.Context, key string) (again time.Durati
 	c.mu.Unlock()
 	switch {
 	case key == "":
-		c.again(0)
+		c.again(true)
 		return 0, nil
 	case objects == nil:
-		return c.again(retryTake), nil
+		return c.again(false), nil
 	}
 	defer func() { <-c.room }()
 	done, err := c.takeOne(ctx, objects, named)
-	if done {
+	if done && err == nil {
 		return 0, nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left.IsZero() {
-		c.left = time.Now()
-	}
+	c.leave(err != nil)
 	return retryTake, err
 }
 
-// again lists everything again if some EphemeralReports have been left for that long, and returns the time until then.
-func (c *Consumer) again(after time.Duration) time.Duration {
+// leave notes that an EphemeralReport is left, because its resource does not exist yet, or after a failure.
+func (c *Consumer) leave(failure bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if after > 0 {
+	now := time.Now()
+	first := c.left.IsZero()
+	if first {
+		c.left = now
+	}
+	if !failure {
+		c.wait = retryTake
+		return
+	}
+	if now.Sub(c.failed) > 2*longestTake {
+		c.retries = controller.Pause{First: retryTake, Longest: longestTake}
+	}
+	if c.failed = now; first {
+		c.wait = c.retries.Next()
+	}
+}
+
+// again lists everything again at once, or if some EphemeralReports have been left for long enough, and returns the time until then.
+func (c *Consumer) again(atOnce bool) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !atOnce {
 		if c.left.IsZero() {
 			return 0
 		}
-		if wait := after - time.Since(c.left); wait > 0 {
+		if wait := c.wait - time.Since(c.left); wait > 0 {
 			return wait
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
@@ -144,6 +147,49 @@ func TestWaitingIsNoFailure(t *testing.T) {
 	if n, _, err := d.consume(t); n != 1 || err == nil {
 		t.Errorf("no answer: %d, %v", n, err)
 	}
+}
+
+// A report that is merged and cannot be deleted is left, and deleted later. Everything is listed again for it after growing pauses.
+func TestReportsThatCannotBeDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		refused := true
+		d.Consumer.o.Client = interceptor.NewClient(d.client, interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				if refused {
+					return apierrors.NewForbidden(schema.GroupResource{}, o.GetName(), errors.New("no right"))
+				}
+				return c.Delete(ctx, o, opts...)
+			},
+		})
+		lists := 0
+		d.Consumer.lists[0] = func() { lists++ }
+		d.send(t, result("x", "fail", 10))
+		round := func() {
+			t.Helper()
+			if n, _, err := d.consume(t); n != 1 || err == nil {
+				t.Fatalf("%d reports, %v", n, err)
+			}
+			for before := lists; lists == before; {
+				wait, err := d.Reconcile(t.Context(), "u")
+				if err != nil || lists == before && wait == 0 {
+					t.Fatal("the report is forgotten", err)
+				}
+				time.Sleep(wait)
+			}
+		}
+		began := time.Now()
+		for time.Since(began) < time.Hour {
+			round()
+		}
+		if lists > 20 {
+			t.Errorf("everything was listed %d times in an hour", lists)
+		}
+		refused = false
+		if n, again, err := d.consume(t); n != 0 || again != 0 || err != nil {
+			t.Errorf("%d reports are left, %v, %v", n, again, err)
+		}
+	})
 }
 
 // Reports of our controllers are merged. Others are deleted and counted, and change nothing. Results of rules that scans evaluate, and
