@@ -57,11 +57,12 @@ func (r *Record) watch(gvr schema.GroupVersionResource, sink controller.Sink[*me
 func (r *Record) run(ctx context.Context) {
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
 	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
-	stored := func(o *metav1.PartialObjectMetadata) error {
-		r.Stored(ctx, o.Name, o.ResourceVersion)
-		return nil
+	stored := func(o *metav1.PartialObjectMetadata) error { return r.Stored(ctx, o.Name, o.ResourceVersion) }
+	gone := func(o *metav1.PartialObjectMetadata) {
+		if err := r.Stored(ctx, o.Name, ""); err != nil && ctx.Err() == nil {
+			r.log.Warn("the record of generated objects could not be read", "error", err)
+		}
 	}
-	gone := func(o *metav1.PartialObjectMetadata) { r.Stored(ctx, o.Name, "") }
 	failed := func(err error, pause time.Duration) {
 		r.log.Warn("the record of generated objects is not followed: this replica does not see what other replicas add to it", "again", pause, "error", err)
 	}

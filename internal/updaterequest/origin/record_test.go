@@ -70,7 +70,9 @@ func TestRecord(t *testing.T) {
 	store(t, b)
 	follow := func(l *Record) {
 		for i := range Shards {
-			l.Stored(t.Context(), Name(i), "another")
+			if err := l.Stored(t.Context(), Name(i), "another"); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	follow(a)
@@ -115,7 +117,9 @@ func TestDamagedRecord(t *testing.T) {
 	if err := c.Delete(t.Context(), cm); err != nil {
 		t.Fatal(err)
 	}
-	l.Stored(t.Context(), cm.Name, "")
+	if err := l.Stored(t.Context(), cm.Name, ""); err != nil {
+		t.Fatal(err)
+	}
 	if got := l.Len(); got != 0 {
 		t.Errorf("%d entries are left of a ConfigMap that an administrator deleted", got)
 	}

@@ -63,7 +63,9 @@ func TestRecordThatMayNotBeWritten(t *testing.T) {
 	store(t, l)
 	follow := func(l *Record) {
 		for i := range Shards {
-			l.Stored(t.Context(), Name(i), "another")
+			if err := l.Stored(t.Context(), Name(i), "another"); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	c.open.Store(false)
@@ -115,7 +117,9 @@ func TestRecordThatIsTooLarge(t *testing.T) {
 	}
 	store(t, l)
 	for i := range Shards {
-		l.Stored(t.Context(), Name(i), "another")
+		if err := l.Stored(t.Context(), Name(i), "another"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := l.Len(); got != 100 {
 		t.Errorf("%d entries are left", got)

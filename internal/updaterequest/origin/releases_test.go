@@ -151,7 +151,9 @@ func TestRecordOfAnEarlierRelease(t *testing.T) {
 		t.Errorf("the earlier release reads the objects %q and the rules %+v", got, rules)
 	}
 	for n := range Shards {
-		l.Stored(t.Context(), Name(n), "another")
+		if err := l.Stored(t.Context(), Name(n), "another"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	again := New(Options{Client: c, Namespace: "kyverno", Log: slog.New(slog.DiscardHandler)})
 	if err := again.Load(t.Context()); err != nil {

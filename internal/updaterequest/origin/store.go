@@ -165,21 +165,19 @@ func (l *Record) merge(i int, stored map[string]*Entry, version string) {
 	}
 }
 
-// Stored handles a write of a shard, by this replica or another one.
-func (l *Record) Stored(ctx context.Context, name, version string) {
+// Stored handles a write of a shard, by this replica or another one. After an error the caller calls it again.
+func (l *Record) Stored(ctx context.Context, name, version string) error {
 	i, ok := ShardOf(name)
 	if !ok {
-		return
+		return nil
 	}
 	l.mu.Lock()
 	known := l.shards[i].version == version
 	l.mu.Unlock()
 	if known {
-		return
+		return nil
 	}
-	if err := l.reload(ctx, i); err != nil && ctx.Err() == nil {
-		l.o.Log.Warn("the record of generated objects could not be read", "error", err)
-	}
+	return l.reload(ctx, i)
 }
 
 // Reconcile stores changes that are some time old, and returns when to call it again without a change.
