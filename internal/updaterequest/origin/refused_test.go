@@ -25,13 +25,18 @@ type closed struct {
 	client.Client
 	open   atomic.Bool
 	writes atomic.Int32
+	denied bool // by a policy of the API server, and not for lack of a right
 }
 
 func newClosed() *closed {
 	c := &closed{}
 	write := func(name string) error {
 		c.writes.Add(1)
-		if !c.open.Load() {
+		switch {
+		case c.open.Load():
+		case c.denied:
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, name, nil)
+		default:
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, name, errors.New("no right"))
 		}
 		return nil
@@ -101,6 +106,28 @@ func TestRecordThatMayNotBeWritten(t *testing.T) {
 	follow(other)
 	has(other, "0", true)
 	has(other, "dropped", false)
+}
+
+// Objects that come and go while a policy of the API server denies the record take no memory.
+func TestRecordThatIsDenied(t *testing.T) {
+	c := newClosed()
+	l := open(t, c)
+	c.denied = true
+	for i := range 50 {
+		l.Add(entry("p", "r", "x", fmt.Sprint(i)))
+		l.Add(entry("p", "r", "x", fmt.Sprint("passing", i)))
+		l.Drop(fmt.Sprint("passing", i))
+	}
+	if err := l.Store(t.Context()); err == nil {
+		t.Error("the failure is not reported")
+	}
+	kept := 0
+	for i := range l.shards {
+		kept += len(l.shards[i].pending)
+	}
+	if kept != 50 {
+		t.Errorf("%d changes are kept, want those of 50 objects", kept)
+	}
 }
 
 // A part of the record that is too large to be stored stays in memory, too.

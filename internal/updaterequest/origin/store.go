@@ -287,6 +287,7 @@ func (l *Record) storeShard(ctx context.Context, i int) error {
 			}
 			return nil
 		case err != nil:
+			l.forgetPassing(i, changes, before)
 			return fmt.Errorf("write the ConfigMap %s: %w", Name(i), err)
 		}
 		l.written(i, changes, stored, cm.ResourceVersion)
@@ -295,17 +296,24 @@ func (l *Record) storeShard(ctx context.Context, i int) error {
 	return fmt.Errorf("write the ConfigMap %s: other replicas write it all the time", Name(i))
 }
 
-// refuse keeps the changes of a shard that cannot be stored, and reports whether it could be stored before. It forgets removed objects that
-// are not in the stored shard, so that the kept changes are bounded.
+// forgetPassing forgets removed objects that are not in the stored shard, so that the changes that are kept while it cannot be stored are bounded.
+func (l *Record) forgetPassing(i int, changes, stored map[string]*Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pending := l.shards[i].pending
+	for uid, e := range changes {
+		if now, waits := pending[uid]; waits && now == nil && e == nil && stored[uid] == nil {
+			delete(pending, uid)
+		}
+	}
+}
+
+// refuse keeps the changes of a shard that cannot be stored, and reports whether it could be stored before.
 func (l *Record) refuse(i int, changes, stored map[string]*Entry) (first bool) {
+	l.forgetPassing(i, changes, stored)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.shards[i]
-	for uid, e := range changes {
-		if now, waits := s.pending[uid]; waits && now == nil && e == nil && stored[uid] == nil {
-			delete(s.pending, uid)
-		}
-	}
 	first = s.refused.IsZero()
 	s.refused = time.Now()
 	return first
