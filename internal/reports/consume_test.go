@@ -192,6 +192,25 @@ func TestReportsThatCannotBeDeleted(t *testing.T) {
 	})
 }
 
+// A report without results of scans is not deleted if another replica has added results meanwhile.
+func TestResultsOfAnotherReplicaStay(t *testing.T) {
+	d := newDesk(t)
+	other := New(d.Consumer.o.Writer.o)
+	elsewhere := &report.Evaluated{Elsewhere: func(r report.Rule) bool { return r.Name == "admission" }}
+	if _, err := other.put(t.Context(), &pod, []policyreport.Result{result("scan", "fail", 10)}, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Consumer.o.Writer.Add(t.Context(), &pod, []policyreport.Result{result("admission", "fail", 10)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.put(t.Context(), &pod, nil, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.says(t); got != "admission=fail@10" {
+		t.Errorf("the report says %q", got)
+	}
+}
+
 // Reports of our controllers are merged. Others are deleted and counted, and change nothing. Results of rules that scans evaluate, and
 // dates in the future, do not count in either.
 func TestT10Taken(t *testing.T) {

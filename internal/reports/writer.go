@@ -154,7 +154,7 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 		}
 	}
 	if len(all) == 0 {
-		return w.remove(ctx, r, st)
+		return w.remove(ctx, r, st, now.version)
 	}
 	report.Sort(all)
 	object := w.o.Form.report(r)
@@ -208,11 +208,13 @@ func (w *Writer) wrote(st *state, r *report.Resource, now *state, want []part, e
 	slices.Sort(st.parts)
 }
 
-// remove deletes the report of the resource, if there is one.
-func (w *Writer) remove(ctx context.Context, r *report.Resource, st *state) (bool, error) {
-	object := w.o.Form.report(r)
-	if err := w.o.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("delete the report %s: %w", r.UID, err)
+// remove deletes the report of the resource in a version, if there is one: another replica may have added results.
+func (w *Writer) remove(ctx context.Context, r *report.Resource, st *state, version string) (bool, error) {
+	if version != "" {
+		err := w.o.Client.Delete(ctx, w.o.Form.report(r), client.Preconditions{ResourceVersion: &version})
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("delete the report %s: %w", r.UID, err)
+		}
 	}
 	w.mu.Lock()
 	st.version = "" // end forgets the state
