@@ -240,6 +240,36 @@ func TestLateObjectsOfADeletedRule(t *testing.T) {
 	}
 }
 
+// A check whose objects cannot be deleted is done again, and does not keep other checks from being done.
+func TestLateObjectsThatCannotBeDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := true
+		s := newSite(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if refused && o.GetName() == "refused" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, o.GetName(), errors.New("no right"))
+			}
+			return c.Delete(ctx, o, opts...)
+		}})
+		s.add("p")
+		s.add("q")
+		f := s.follower()
+		once(t, f)
+		s.remove("p")
+		s.remove("q")
+		once(t, f)
+		s.make(t, "p", "refused")
+		s.make(t, "q", "late")
+		time.Sleep(lag)
+		if _, err := f.Once(t.Context()); err == nil || s.exists(t, "late") {
+			t.Errorf("the object of the other rule exists: %v, %v", s.exists(t, "late"), err)
+		}
+		refused = false
+		if once(t, f); s.exists(t, "refused") {
+			t.Error("the check is not done again")
+		}
+	})
+}
+
 // The objects of a rule that exists only during the round for another rule are deleted as well.
 func TestRuleThatExistsDuringARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package follow
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,19 +49,21 @@ func (f *Follower) resume(entries []origin.Definition) (rules []origin.Definitio
 	return rules
 }
 
-// undoAgain checks again for objects of deleted rules.
+// undoAgain checks again for objects of deleted rules. A check that fails stays scheduled, and keeps none of the others from being done.
 func (f *Follower) undoAgain(ctx context.Context) error {
 	now := f.Now().UnixMilli()
-	for len(f.again) > 0 && f.again[0].Again <= now {
-		x := f.again[0]
-		if !isBack(f.Snapshot(), x) {
-			if err := f.undo(ctx, &undo{Definition: x, keepCopies: x.KeepCopies}); err != nil {
-				return fmt.Errorf("objects of rule %s of policy %s: %w", x.Name, x.Policy, err)
-			}
+	var errs []error
+	f.again = slices.DeleteFunc(f.again, func(x origin.Definition) bool {
+		if x.Again > now || isBack(f.Snapshot(), x) {
+			return x.Again <= now
 		}
-		f.again = f.again[1:]
-	}
-	return nil
+		err := f.undo(ctx, &undo{Definition: x, keepCopies: x.KeepCopies})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("objects of rule %s of policy %s: %w", x.Name, x.Policy, err))
+		}
+		return err == nil
+	})
+	return errors.Join(errs...)
 }
 
 // nextCheck returns the time until the next scheduled check; 0 for none.
