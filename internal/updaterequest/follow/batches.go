@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
@@ -29,9 +30,10 @@ type batches struct {
 	f        *Follower
 	program  *policy.Program
 	rule     *policy.Rule
-	why      string                   // a part of the names
-	triggers []kyvernov2.ResourceSpec // those without an UpdateRequest
-	seen     map[string]string        // the version of each trigger; empty where a generated object named it
+	why      string                    // a part of the names
+	triggers []kyvernov2.ResourceSpec  // those without an UpdateRequest
+	seen     map[string]string         // the version of each trigger; empty where a generated object named it
+	listed   map[schema.GroupKind]bool // the kinds all of whose triggers were found
 	written  int
 	began    time.Time
 	complete bool // all triggers were found
@@ -57,9 +59,9 @@ func (f *Follower) begin(p *policy.Program, r *policy.Rule, why string, again bo
 	b := f.unfinished[this]
 	switch {
 	case b == nil, b.done && !again, now.Sub(b.began) >= f.Every && len(b.triggers) == 0:
-		b = &batches{f: f, why: why, began: now}
+		b = &batches{f: f, why: why, began: now, listed: map[schema.GroupKind]bool{}}
 	case b.done:
-		b.done, b.complete = false, false
+		b.done, b.complete, b.listed = false, false, map[schema.GroupKind]bool{}
 	}
 	if f.unfinished == nil {
 		f.unfinished = map[round]*batches{}

@@ -170,7 +170,7 @@ func TestRoundThatFails(t *testing.T) {
 		fail("UpdateRequest")
 		counts("no write", 0)
 		fail("SecretList metadata")
-		counts("one rule, and the second in part", n+2*updaterequest.Batch)
+		counts("objects of the second rule", 2*n)
 		clear(failures)
 		once(t, f)
 		counts("all", 2*n)
@@ -179,6 +179,41 @@ func TestRoundThatFails(t *testing.T) {
 		once(t, f)
 		counts("the next round", 2*n)
 	})
+}
+
+// A kind that may not be listed, or not be looked up, keeps the triggers of other kinds from nothing. Attempts for it list only its objects.
+func TestRoundWithAKindThatFails(t *testing.T) {
+	lists := map[string]int{}
+	s := newSite(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+		kind := l.GetObjectKind().GroupVersionKind().Kind
+		if lists[kind]++; kind == "SecretList" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no right"))
+		}
+		return c.List(ctx, l, opts...)
+	}})
+	if err := s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "there", UID: "u"}}); err != nil {
+		t.Fatal(err)
+	}
+	targets := []policy.Target{{Version: "v1", Kind: "Unknown"}, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "ConfigMap"}}
+	s.catalog.Set(&policy.Program{Kind: "ClusterPolicy", Name: "p", UID: "p", Rules: []*policy.Rule{{
+		Name: "r", Stage: policy.StageGenerate, WorkPlan: policy.WorkPlan{Generation: &policy.Generation{Existing: true}}, Matching: policy.Matching{Targets: targets},
+	}}})
+	f := s.follower()
+	f.Made.Find = func(at policy.Target) ([]schema.GroupVersionKind, error) {
+		if at.Kind == "Unknown" {
+			return nil, errors.New("an aggregated API does not answer")
+		}
+		return []schema.GroupVersionKind{{Version: "v1", Kind: at.Kind}}, nil
+	}
+	f.Rules = inNamespace{}
+	for range 3 {
+		if _, err := f.Once(t.Context()); err == nil || !strings.Contains(err.Error(), "no right") || !strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("the failures are not reported: %v", err)
+		}
+	}
+	if got := s.requests(t); !slices.Equal(got, []string{" there"}) || lists["ConfigMapList"] != 1 || lists["SecretList"] != 3 {
+		t.Errorf("work %q after lists %v", got, lists)
+	}
 }
 
 // A round whose UpdateRequests reach the threshold waits without listing its triggers again, and meanwhile the objects of deleted rules are

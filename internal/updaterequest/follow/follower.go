@@ -214,8 +214,10 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program, again bool) er
 		}
 		b := f.begin(p, r, existing, again)
 		err := f.triggers(ctx, p, r, b)
-		if err == nil {
-			err = b.flush(ctx, 1)
+		if !errors.Is(err, errSuperseded) {
+			if failed := b.flush(ctx, 1); err == nil {
+				err = failed
+			}
 		}
 		switch {
 		case errors.Is(err, errWaits):
@@ -335,9 +337,10 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	return all.Proved, ctx.Err()
 }
 
-// existing finds the triggers of a rule among all existing objects.
+// existing finds the triggers of a rule among all existing objects. A kind that cannot be listed does not keep those of other kinds from their work.
 func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) error {
 	seen := map[schema.GroupKind]bool{}
+	var errs []error
 	// An object that the rule generated is not a trigger of the rule; otherwise each round would generate more objects.
 	labelled := labels.SelectorFromSet(origin.LabelsOfRule(p, r.Name))
 	own := func(u *unstructured.Unstructured) (bool, error) {
@@ -355,11 +358,9 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			continue
 		}
 		kinds, err := f.Made.Find(target)
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 		for _, gvk := range kinds {
-			if seen[gvk.GroupKind()] {
+			if gk := gvk.GroupKind(); seen[gk] || b.listed[gk] {
 				continue
 			}
 			seen[gvk.GroupKind()] = true
@@ -375,13 +376,16 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 				}
 				return failed == nil && ctx.Err() == nil
 			})
-			if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
-				continue // a kind that cannot be listed has no stored objects
-			}
-			if err := errors.Join(err, failed, ctx.Err()); err != nil {
-				return err
+			switch {
+			case failed != nil || ctx.Err() != nil:
+				return errors.Join(err, failed, ctx.Err())
+			case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // a kind that cannot be listed has no stored objects
+			case err != nil:
+				errs = append(errs, err)
+			default:
+				b.listed[gvk.GroupKind()] = true
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
