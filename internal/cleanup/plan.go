@@ -87,14 +87,11 @@ const pageSize = 500
 // labelManaged, with the value kyverno, marks objects that our controllers created.
 const labelManaged = "app.kubernetes.io/managed-by"
 
-// Plan evaluates every object that the policy may match. An error means that there is no plan; the plan itself lists objects that could not
-// be listed or evaluated.
+// Plan evaluates every object that the policy may match. An error means that there is no plan; the plan itself lists kinds that could not
+// be found or listed, and objects that could not be evaluated.
 func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 	out := &Plan{}
-	found, err := e.resources(p, out)
-	if err != nil {
-		return nil, err
-	}
+	found := e.resources(p, out)
 	planned := map[string]bool{} // by UID, since some objects are served in more than one group or version
 	for i := range found {
 		r := &found[i]
@@ -131,7 +128,7 @@ func (r *listed) gvk() schema.GroupVersionKind {
 
 // resources returns the resources that a policy names, without duplicates. If the policy names no version, it uses the first one that the
 // API server lists.
-func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
+func (e *Executor) resources(p *policy.Program, out *Plan) []listed {
 	var all []listed
 	have := map[schema.GroupVersionResource]int{} // the index in all, plus one
 	var absent unserved
@@ -142,9 +139,10 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 			}
 			found, err := e.Resources.Find(t.WithoutSubresource())
 			if err != nil {
-				return nil, fmt.Errorf("find %s: %w", t.String(), err)
+				out.Failures = append(out.Failures, Failure{Object: objectOf(&t), Err: fmt.Errorf("find %s: %w", t.String(), err), Later: true})
+			} else {
+				absent.add(&t, len(found))
 			}
-			absent.add(&t, len(found))
 			for _, r := range found {
 				key := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 				if wildcard.Has(t.Version) {
@@ -164,7 +162,7 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 		}
 	}
 	out.Failures = append(out.Failures, absent.failures()...)
-	return all, nil
+	return all
 }
 
 // add adds objects to list: those with the names (nil for all) that match the selector.

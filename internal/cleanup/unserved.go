@@ -44,13 +44,15 @@ func (u *unserved) failures() (out []Failure) {
 		if t.ByResource() {
 			what = "resource " + t.Resource
 		}
-		out = append(out, Failure{
-			Object: Object{
-				Kind:     schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: t.Kind},
-				Resource: schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource},
-			},
-			Err: fmt.Errorf("the API server serves no %s", what),
-		})
+		out = append(out, Failure{Object: objectOf(t), Err: fmt.Errorf("the API server serves no %s", what)})
 	}
 	return out
+}
+
+// objectOf returns the object without a name that stands for the whole kind of a target.
+func objectOf(t *policy.Target) Object {
+	return Object{
+		Kind:     schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: t.Kind},
+		Resource: schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource},
+	}
 }

@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"errors"
 	"testing"
 
 	"ephor.invalid/ephor/internal/discovery"
@@ -20,10 +21,7 @@ func TestUnserved(t *testing.T) {
 	}
 	e := &Executor{Resources: served}
 	var plan Plan
-	found, err := e.resources(&policy.Program{Rules: []*policy.Rule{{Matching: policy.Matching{Targets: targets, Labels: "a=b"}}}}, &plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := e.resources(&policy.Program{Rules: []*policy.Rule{{Matching: policy.Matching{Targets: targets, Labels: "a=b"}}}}, &plan)
 	if len(found) != 2 || found[0].Kind != "Deployment" || found[1].Kind != "Pod" || found[1].labels != "a=b" {
 		t.Errorf("%+v", found)
 	}
@@ -33,5 +31,28 @@ func TestUnserved(t *testing.T) {
 	}
 	if len(texts) != 2 || texts[0] != "the API server serves no resource widgets" || texts[1] != "the API server serves no kind Widget" {
 		t.Errorf("%q", texts)
+	}
+}
+
+// partly is a discovery without the groups of an aggregated API that does not answer.
+type partly struct{ discovery.List }
+
+func (p partly) Find(t policy.Target) ([]discovery.Resource, error) {
+	found, _ := p.List.Find(t)
+	if len(found) == 0 {
+		return nil, errors.New("metrics.k8s.io: the server is currently unable to handle the request")
+	}
+	return found, nil
+}
+
+// A kind that cannot be looked up is a failure, and does not keep the objects of other kinds.
+func TestKindThatCannotBeLookedUp(t *testing.T) {
+	e := &Executor{Resources: partly{discovery.List{{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}}}}
+	var plan Plan
+	found := e.resources(&policy.Program{Rules: []*policy.Rule{{Matching: policy.Matching{Targets: []policy.Target{
+		{Group: "example.com", Version: "v1", Kind: "Widget"}, {Version: "v1", Kind: "Pod"},
+	}}}}}, &plan)
+	if len(found) != 1 || found[0].Kind != "Pod" || len(plan.Failures) != 1 || !plan.Failures[0].Later || plan.Failures[0].Object.Kind.Kind != "Widget" {
+		t.Errorf("found %v, failures %v", found, plan.Failures)
 	}
 }
