@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -51,7 +52,8 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock: a,
 			// A renewal begins one Retry after the last one and fails after the deadline, so lead ends one Retry before another process may
-			// lead. The elector would release the lease before lead ends, and would wait for an API server that does not answer.
+			// lead; attempt.wrote sees to it that a late answer does not postpone this. The elector would release the lease before lead ends,
+			// and would wait for an API server that does not answer.
 			RetryPeriod:   e.Retry,
 			RenewDeadline: 4 * e.Retry,
 			LeaseDuration: 6 * e.Retry,
@@ -81,6 +83,7 @@ type attempt struct {
 	mu      sync.Mutex
 	leading bool
 	over    bool
+	late    *time.Timer // ends lead
 	running sync.WaitGroup
 }
 
@@ -101,6 +104,9 @@ func (a *attempt) end() (led bool) {
 	a.mu.Lock()
 	led = a.leading
 	a.over, a.leading = true, false
+	if a.late != nil {
+		a.late.Stop()
+	}
 	a.mu.Unlock()
 	cause := context.Cause(a.ctx)
 	a.cancel(nil)
@@ -142,6 +148,33 @@ func (a *attempt) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 		}
 	}
 	return record, raw, err
+}
+
+// Create creates the lease.
+func (a *attempt) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	began := time.Now()
+	return a.wrote(began, a.Interface.Create(ctx, record))
+}
+
+// Update writes the lease.
+func (a *attempt) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	began := time.Now()
+	return a.wrote(began, a.Interface.Update(ctx, record))
+}
+
+// wrote lets lead end in time unless the lease is written again. The time counts from the beginning of the write: for others, the lease may have
+// been renewed long before the answer.
+func (a *attempt) wrote(began time.Time, err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil || a.over {
+		return err
+	}
+	if a.late != nil {
+		a.late.Stop()
+	}
+	a.late = time.AfterFunc(time.Until(began.Add(5*a.Retry)), func() { a.cancel(errors.New("the lease was not renewed in time")) })
+	return nil
 }
 
 // Identity implements resourcelock.Interface.

@@ -22,6 +22,7 @@ type leaseServer struct {
 	lease   map[string]any
 	version int
 	silent  atomic.Bool
+	late    atomic.Int64 // after which the next write is answered, in nanoseconds, before the silence begins; 0 for none
 	renewed atomic.Int64 // Unix nanoseconds of the last write
 }
 
@@ -37,6 +38,11 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.silent.Load() {
 		<-r.Context().Done()
 		return
+	}
+	if r.Method != http.MethodGet {
+		if late := s.late.Swap(0); late > 0 {
+			defer func() { time.Sleep(time.Duration(late)); s.silent.Store(true) }()
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,9 +70,19 @@ func (s *leaseServer) holder() string {
 	return holder
 }
 
-// A leader whose API server does not answer ends its rows before another process may lead, which is 6 × Retry after the last renewal.
+// A leader whose API server does not answer, or answered the last renewal late, ends its rows before another process may lead, which is 6 × Retry
+// after the last renewal.
 func TestLeaderEndsBeforeItsLease(t *testing.T) {
 	const retry = 200 * time.Millisecond
+	for name, fail := range map[string]func(*leaseServer){
+		"no answer":   func(s *leaseServer) { s.silent.Store(true) },
+		"late answer": func(s *leaseServer) { s.late.Store(int64(7 * retry / 2)) },
+	} {
+		t.Run(name, func(t *testing.T) { leaderEnds(t, retry, fail) })
+	}
+}
+
+func leaderEnds(t *testing.T, retry time.Duration, fail func(*leaseServer)) {
 	server := newLeaseServer(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -83,9 +99,10 @@ func TestLeaderEndsBeforeItsLease(t *testing.T) {
 		})
 	}()
 	<-began
-	server.silent.Store(true)
+	fail(server)
+	at := <-ended
 	last := time.Unix(0, server.renewed.Load())
-	if after := (<-ended).Sub(last); after > 6*retry {
+	if after := at.Sub(last); after > 6*retry {
 		t.Errorf("the rows ended %s after the last renewal; another process may lead after %s", after.Round(time.Millisecond), 6*retry)
 	}
 }
