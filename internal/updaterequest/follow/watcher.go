@@ -49,7 +49,7 @@ type Watcher struct {
 // watched is one watched resource.
 type watched struct {
 	gvk schema.GroupVersionKind
-	// before are the UIDs that were in the record at the start of the current list, and seen are those that were found since.
+	// before are the UIDs that were in the record at the start of the current list, and seen are those that it has found; nil between lists.
 	before, seen map[string]bool
 	// failing is set from a failure until the next complete list.
 	failing bool
@@ -151,7 +151,7 @@ func (w *Watcher) reconcile() (unknown bool) {
 
 // sink returns the sink of one resource.
 func (w *Watcher) sink(gvr schema.GroupVersionResource, gvk schema.GroupVersionKind) controller.Sink[*metav1.PartialObjectMetadata] {
-	x := &watched{gvk: gvk, seen: map[string]bool{}}
+	x := &watched{gvk: gvk}
 	return controller.Sink[*metav1.PartialObjectMetadata]{
 		Begin: func() { w.begin(x) }, Listed: func(string) error { w.listed(x); return nil },
 		Seen:   func(o *metav1.PartialObjectMetadata) error { w.see(x, string(o.UID), o.ResourceVersion); return nil },
@@ -205,7 +205,9 @@ func (w *Watcher) see(x *watched, uid, version string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	x.seen[uid] = true
+	if x.seen != nil {
+		x.seen[uid] = true
+	}
 	if made && e.Version != "" && e.Version != version {
 		w.wait(change{rule: e.Rule(), trigger: e.Trigger, uid: uid}, pending{version: version})
 	}
@@ -258,7 +260,7 @@ func (w *Watcher) begin(x *watched) {
 func (w *Watcher) listed(x *watched) {
 	w.mu.Lock()
 	before, seen := x.before, x.seen
-	x.before, x.failing = nil, false
+	x.before, x.seen, x.failing = nil, nil, false
 	w.mu.Unlock()
 	for uid := range before {
 		if !seen[uid] {

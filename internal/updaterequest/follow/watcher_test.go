@@ -223,6 +223,23 @@ func TestRecordedDuringAList(t *testing.T) {
 	})
 }
 
+// What a watch reports between two lists takes no memory.
+func TestWatchThatLasts(t *testing.T) {
+	w, _, note := watcherOf(t, newSite(t, interceptor.Funcs{}))
+	w.pending = map[change]pending{}
+	x := &watched{gvk: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
+	w.begin(x)
+	w.listed(x)
+	for i := range 100 {
+		uid := fmt.Sprint(i)
+		note("t", uid, "1")
+		w.see(x, uid, "1")
+	}
+	if len(x.seen) > 0 {
+		t.Errorf("%d objects are kept", len(x.seen))
+	}
+}
+
 // A change of an object leads to work, although another object of the same trigger was written by us at the same time. A deleted object
 // stays in the record until its work is written.
 func TestChangesOfOneTrigger(t *testing.T) {
