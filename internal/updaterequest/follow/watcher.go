@@ -44,6 +44,14 @@ type Watcher struct {
 	// last holds the time at which work was last written for a change, so that two writers that overwrite each other's changes do not use all
 	// the capacity.
 	last map[change]time.Time
+	// early are objects that are not in the record, by UID: another replica may have generated or copied them a moment ago.
+	early map[string]early
+}
+
+// early is the observed state of an object that is not in the record yet.
+type early struct {
+	pending
+	at time.Time
 }
 
 // watched is one watched resource.
@@ -76,6 +84,9 @@ const (
 	retryKinds = 30 * time.Second
 	// sameAgain is the minimum time between two UpdateRequests for the same change.
 	sameAgain = time.Second
+	// earlyFor is how long an object that is not in the record is remembered, and maxEarly the number of such objects. Other replicas store what
+	// they generate after a second.
+	earlyFor, maxEarly = time.Minute, 10_000
 )
 
 // Once starts and stops watches, and writes the work for observed changes.
@@ -83,6 +94,7 @@ func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
 	if w.reconcile() {
 		again = retryKinds
 	}
+	w.recorded()
 	w.mu.Lock()
 	waits := len(w.pending) > 0
 	early := w.since.Add(quiet).Sub(w.Follower.Now())
@@ -130,7 +142,7 @@ func (w *Watcher) reconcile() (unknown bool) {
 	w.mu.Lock()
 	if w.watched == nil {
 		w.watched, w.pending, w.last = map[schema.GroupVersionResource]controller.Source{}, map[change]pending{}, map[change]time.Time{}
-		w.kinds = map[schema.GroupVersionResource]schema.GroupVersionKind{}
+		w.kinds, w.early = map[schema.GroupVersionResource]schema.GroupVersionKind{}, map[string]early{}
 	}
 	for gvr, gvk := range w.kinds {
 		if _, wanted := want[gvr]; !wanted && !lost[gvk] {
@@ -200,11 +212,12 @@ func (w *Watcher) see(x *watched, uid, version string) {
 	l := w.Follower.Made.Record
 	e, made := l.Object(uid)
 	copies := l.OfSource(uid)
-	if !made && len(copies) == 0 {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !made && len(copies) == 0 {
+		w.remember(uid, pending{version: version})
+		return
+	}
 	if x.seen != nil {
 		x.seen[uid] = true
 	}
@@ -225,11 +238,44 @@ func (w *Watcher) lose(uid string) {
 	copies := l.OfSource(uid)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !made && len(copies) == 0 {
+		w.remember(uid, pending{gone: true})
+	}
 	if made {
 		w.wait(change{rule: e.Rule(), trigger: e.Trigger, uid: uid}, pending{gone: true})
 	}
 	for _, c := range copies {
 		w.wait(change{rule: c.Rule(), source: c.From, uid: uid}, pending{gone: true})
+	}
+}
+
+// remember remembers the state of an object that is not in the record. The caller holds the lock.
+func (w *Watcher) remember(uid string, as pending) {
+	if _, known := w.early[uid]; known || len(w.early) < maxEarly {
+		w.early[uid] = early{as, w.Follower.Now()}
+	}
+}
+
+// recorded handles the remembered objects that are in the record now.
+func (w *Watcher) recorded() {
+	l, now := w.Follower.Made.Record, w.Follower.Now()
+	w.mu.Lock()
+	found := map[string]early{}
+	for uid, e := range w.early {
+		if _, made := l.Object(uid); made || len(l.OfSource(uid)) > 0 {
+			found[uid] = e
+			delete(w.early, uid)
+		} else if now.Sub(e.at) > earlyFor {
+			delete(w.early, uid)
+		}
+	}
+	w.mu.Unlock()
+	for uid, e := range found {
+		if e.gone {
+			w.lose(uid)
+		} else {
+			w.see(&watched{}, uid, e.version)
+		}
 	}
 }
 

@@ -223,6 +223,38 @@ func TestRecordedDuringAList(t *testing.T) {
 	})
 }
 
+// A change of an object that another replica generated leads to work, although the record of that replica arrives after the change.
+func TestChangedBeforeItIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, interceptor.Funcs{})
+		w, watched, note := watcherOf(t, s)
+		note("other", "other", "1")
+		rounds(t, t.Context(), w)
+		watched.list("configmaps", nothing, "other")
+		maps := watched["configmaps"]
+		maps.seen("changed", "1")
+		maps.seen("changed", "2")
+		maps.seen("same", "1")
+		maps.seen("deleted", "1")
+		maps.gone("deleted")
+		maps.seen("foreign", "1")
+		rounds(t, t.Context(), w)
+		time.Sleep(2 * time.Second)
+		for _, uid := range []string{"changed", "same", "deleted"} {
+			note("of "+uid, uid, "1")
+		}
+		rounds(t, t.Context(), w)
+		if got, want := strings.Join(s.requests(t), ""), " of changed of deleted"; got != want && got != " of deleted of changed" {
+			t.Errorf("the work is for %q, want %q", got, want)
+		}
+		time.Sleep(2 * earlyFor)
+		rounds(t, t.Context(), w)
+		if len(w.early) > 0 {
+			t.Errorf("%d objects are remembered", len(w.early))
+		}
+	})
+}
+
 // What a watch reports between two lists takes no memory.
 func TestWatchThatLasts(t *testing.T) {
 	w, _, note := watcherOf(t, newSite(t, interceptor.Funcs{}))
