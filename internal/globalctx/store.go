@@ -49,7 +49,7 @@ type Store struct {
 	entries map[string]*kept
 }
 
-// kept is an entry with the source of its data.
+// kept is an entry with the source of its data. It is never modified, since readers use it without the lock.
 type kept struct {
 	entry *globalentry.Entry
 	// from is nil while the Store is full, and if the entry has mistakes.
@@ -115,6 +115,7 @@ func (s *Store) Set(e *globalentry.Entry) {
 	s.entries[e.Name] = next
 	s.startWaiting()
 	s.Changed(e.Name)
+	next = s.entries[e.Name]
 	if err := next.state(s.MaxEntries).Err; err != nil && next.from == nil {
 		s.Failed(e, err)
 	}
@@ -160,7 +161,8 @@ func (s *Store) startWaiting() {
 			return
 		}
 		running++
-		s.start(s.entries[name])
+		e := s.entries[name].entry
+		s.entries[name] = &kept{e, s.start(e)}
 		s.Changed(name)
 	}
 }
@@ -176,8 +178,8 @@ func (s *Store) run() {
 	s.sources.Set(want)
 }
 
-func (s *Store) start(k *kept) {
-	e := k.entry
+// start returns the source of an entry.
+func (s *Store) start(e *globalentry.Entry) source {
 	p := &publisher{
 		changed: func() { s.Changed(e.Name) },
 		failed: func(err error) {
@@ -188,10 +190,9 @@ func (s *Store) start(k *kept) {
 		first: make(chan struct{}),
 	}
 	if e.Resource != nil {
-		k.from = watchResources(s, e.Resource, p)
-		return
+		return watchResources(s, e.Resource, p)
 	}
-	k.from = repeatCall(s, e.Call, p)
+	return repeatCall(s, e.Call, p)
 }
 
 // Global is world.Globals. Names of entries and of projections may both contain dots: an entry with the whole name wins,

@@ -40,6 +40,18 @@ func read(s *Store, name string) string {
 
 const pods = `{apiCall: {urlPath: /api/v1/pods, refreshInterval: 10m, retryLimit: 2}, projections: [{name: names, jmesPath: "items[].name"}, {name: a.b, jmesPath: "length(items)"}, {name: bad, jmesPath: "parse_json(items[0].name)"}]}`
 
+// Readers use what they found without a lock: an entry whose data begin to be loaded replaces the one that waited.
+func TestEntriesAreNotModified(t *testing.T) {
+	s := New(Options{MaxEntries: 1, Now: time.Now})
+	s.Set(entry(t, "a", pods))
+	s.Set(entry(t, "b", pods))
+	before, _ := s.find("b")
+	s.Delete("a")
+	if after, _ := s.find("b"); before.from != nil || after.from == nil {
+		t.Errorf("the entry that a reader found has a source: %v, the present one: %v", before.from != nil, after.from != nil)
+	}
+}
+
 // A call is repeated at its interval. A failed call is retried at once up to retryLimit; then the entry is an error, and the next refresh
 // does not wait for a long interval.
 func TestCall(t *testing.T) {
