@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,7 @@ type link struct {
 	cut   bool
 	slow  bool
 	delay time.Duration
+	lists atomic.Int64
 }
 
 // answers waits for the answer to a write that was carried out.
@@ -154,6 +156,7 @@ func (l *link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) 
 }
 
 func (l *link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	l.lists.Add(1)
 	if err := l.pass(ctx); err != nil {
 		return &coordinationv1.LeaseList{}, err
 	}

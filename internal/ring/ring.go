@@ -147,7 +147,11 @@ func (r *Ring) renew(ctx context.Context) (next time.Time) {
 		if r.failures++; r.failures&(r.failures-1) == 0 { // the 1st, 2nd, 4th, 8th …: often enough to be noticed
 			r.Log.Warn("cannot renew the share of the work", "lease", r.name, "failures", r.failures, "error", err)
 		}
-		return time.Now().Add(Renew / 4)
+		pause := Renew / 4
+		if r.failures > int(Valid/pause) {
+			pause = Renew // the authority has ended, so there is no hurry
+		}
+		return time.Now().Add(pause)
 	}
 	r.failures = 0
 	r.mu.Lock()

@@ -289,6 +289,20 @@ func TestShortOutage(t *testing.T) {
 	})
 }
 
+// A member that cannot renew its Lease for a long time asks no more often than one that can.
+func TestLongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newStore().join(t, "a")
+		a.link.set(true, 0)
+		after(time.Minute)
+		before := a.link.lists.Load()
+		after(10 * time.Minute)
+		if n := a.link.lists.Load() - before; n > int64(10*time.Minute/Renew) {
+			t.Errorf("%d lists in ten minutes", n)
+		}
+	})
+}
+
 // A stolen or deleted Lease ends the authority at once; taking it again is a change of the ring.
 func TestStolenLease(t *testing.T) {
 	for name, steal := range map[string]func(*testing.T, *store){
