@@ -19,6 +19,7 @@ import (
 	"ephor.invalid/ephor/internal/cli/remote"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/settings"
 )
 
@@ -171,22 +172,15 @@ func storedPolicies(ctx context.Context, objects dynamic.Interface) (keys []stri
 		if !k.Superseded {
 			continue
 		}
-		next := ""
-		for {
-			list, err := objects.Resource(k.GVR()).List(ctx, metav1.ListOptions{Limit: reportPage, Continue: next})
-			if apierrors.IsNotFound(err) {
-				break // the cluster does not have the kind
-			}
-			if err != nil {
-				return nil, fmt.Errorf("list policies of the kind %s: %w", k.Kind, err)
-			}
-			for i := range list.Items {
-				o := &list.Items[i]
+		_, err := controller.Pages(ctx, metav1.ListOptions{Limit: reportPage}, objects.Resource(k.GVR()).List, func(page *unstructured.UnstructuredList) error {
+			for i := range page.Items {
+				o := &page.Items[i]
 				keys = append(keys, settings.AuditFirstName(k.Kind, o.GetNamespace(), o.GetName()))
 			}
-			if next = list.GetContinue(); next == "" {
-				break
-			}
+			return nil
+		})
+		if err != nil && !apierrors.IsNotFound(err) { // the cluster need not have the kind
+			return nil, fmt.Errorf("list policies of the kind %s: %w", k.Kind, err)
 		}
 	}
 	slices.Sort(keys)
