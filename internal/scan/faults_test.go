@@ -202,7 +202,10 @@ func TestObjectsThatFail(t *testing.T) {
 		to.broken.Store(false)
 		before = to.of("c0")
 		time.Sleep(longestFailed + time.Second)
-		if to.of("c0") != before+1 || len(l.failing) > 0 {
+		l.known.Lock()
+		failing := len(l.failing)
+		l.known.Unlock()
+		if to.of("c0") != before+1 || failing > 0 {
 			t.Error("the object is not evaluated again after the failures")
 		}
 		stop()
