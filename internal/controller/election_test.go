@@ -10,14 +10,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
 
-// leaseServer is an API server that keeps one Lease. While it is silent, it answers nothing.
+// leaseServer is an API server that keeps one Lease, without a socket. While it is silent, it answers nothing.
 type leaseServer struct {
-	*httptest.Server
 	mu      sync.Mutex
 	lease   map[string]any
 	version int
@@ -26,15 +26,17 @@ type leaseServer struct {
 	renewed atomic.Int64 // Unix nanoseconds of the last write
 }
 
-func newLeaseServer(t *testing.T) *leaseServer {
-	s := &leaseServer{}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return s
+// RoundTrip implements http.RoundTripper.
+func (s *leaseServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
 }
 
 func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
 	if s.silent.Load() {
 		<-r.Context().Done()
 		return
@@ -54,7 +56,7 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet {
 		s.lease = nil
-		_ = json.Unmarshal(body, &s.lease)
+		_ = json.NewDecoder(r.Body).Decode(&s.lease)
 		s.version++
 		s.lease["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(s.version)
 		s.renewed.Store(time.Now().UnixNano())
@@ -78,38 +80,37 @@ func TestLeaderEndsBeforeItsLease(t *testing.T) {
 		"no answer":   func(s *leaseServer) { s.silent.Store(true) },
 		"late answer": func(s *leaseServer) { s.late.Store(int64(7 * retry / 2)) },
 	} {
-		t.Run(name, func(t *testing.T) { leaderEnds(t, retry, fail) })
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { leaderEnds(t, retry, fail) }) })
 	}
 }
 
 func leaderEnds(t *testing.T, retry time.Duration, fail func(*leaseServer)) {
-	server := newLeaseServer(t)
+	server := &leaseServer{}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	began, ended := make(chan struct{}), make(chan time.Time, 1)
-	once := sync.OnceFunc(func() { close(began) })
-	go func() {
+	var running sync.WaitGroup
+	running.Go(func() {
 		_ = server.election("a", retry).Run(ctx, func(ctx context.Context) {
-			once()
+			close(began)
 			<-ctx.Done()
-			select {
-			case ended <- time.Now():
-			default:
-			}
+			ended <- time.Now()
 		})
-	}()
+	})
 	<-began
 	fail(server)
 	at := <-ended
 	last := time.Unix(0, server.renewed.Load())
-	if after := at.Sub(last); after > 6*retry {
-		t.Errorf("the rows ended %s after the last renewal; another process may lead after %s", after.Round(time.Millisecond), 6*retry)
+	if after := at.Sub(last); after > 5*retry {
+		t.Errorf("the rows ended %s after the last renewal; want at most %s", after, 5*retry)
 	}
+	stop()
+	running.Wait()
 }
 
 // The lease is released after the rows have ended, never before.
 func TestLeaseIsReleasedAfterTheRows(t *testing.T) {
-	server := newLeaseServer(t)
+	server := &leaseServer{}
 	ctx, stop := context.WithCancel(t.Context())
 	during := make(chan string, 1)
 	err := server.election("a", 200*time.Millisecond).Run(ctx, func(lead context.Context) {
@@ -130,7 +131,7 @@ func TestLeaseIsReleasedAfterTheRows(t *testing.T) {
 
 func (s *leaseServer) election(identity string, retry time.Duration) *Election {
 	return &Election{
-		Config: &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, Lease: "l", Namespace: "n",
+		Config: &rest.Config{Transport: s, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, Lease: "l", Namespace: "n",
 		Identity: identity, Retry: retry, Log: quiet,
 	}
 }
