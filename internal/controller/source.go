@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -31,6 +32,22 @@ func (f Func) Start(ctx context.Context, add func(key string)) func() error {
 // Forever returns a Source for a function that runs until its context is done and adds no keys.
 func Forever(run func(context.Context)) Source {
 	return Func(func(ctx context.Context, _ func(string)) error { run(ctx); return nil })
+}
+
+// Serve returns a Source that serves on a listener until its context is done and adds no keys. It listens again at the same address each time
+// that serving has failed, since a server closes its listener.
+func Serve(listener net.Listener, serve func(context.Context, net.Listener) error) Source {
+	address := listener.Addr()
+	return Func(func(ctx context.Context, _ func(string)) (err error) {
+		l := listener
+		if listener = nil; l == nil {
+			if l, err = net.Listen(address.Network(), address.String()); err != nil {
+				return err
+			}
+		}
+		defer func() { _ = l.Close() }()
+		return serve(ctx, l)
+	})
 }
 
 // Repeat is a Source that calls a function again and again, each time after the pause that it returned. It adds no keys.

@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -182,4 +183,30 @@ func TestListIsLongerThanItsToken(t *testing.T) {
 			t.Errorf("asked %s", got)
 		}
 	})
+}
+
+// A server that failed listens at its address again.
+func TestServe(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var served []string
+	run := controller.Serve(listener, func(_ context.Context, l net.Listener) error {
+		served = append(served, l.Addr().String())
+		if len(served) == 2 {
+			stop()
+			return nil
+		}
+		return l.Close()
+	}).Start(ctx, nil)
+	for ctx.Err() == nil {
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if address := listener.Addr().String(); !slices.Equal(served, []string{address, address}) {
+		t.Errorf("served at %q, want twice at %s", served, address)
+	}
 }

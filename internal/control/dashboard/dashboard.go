@@ -97,8 +97,8 @@ func (f *Flags) Rows(cfg *rest.Config, mapper meta.RESTMapper, t *telemetry.Tele
 	o.Log.Info("serving the dashboard", "address", listener.Addr().String(), "tokens", o.Tokens != nil, "tls", secured != nil)
 	return append(rows,
 		controller.Row{Name: "dashboard-reports", Sources: []controller.Source{controller.Forever(d.Follow)}},
-		controller.Row{Name: "dashboard", Sources: []controller.Source{controller.Func(func(ctx context.Context, _ func(string)) error {
-			return d.Serve(ctx, listener, secured)
+		controller.Row{Name: "dashboard", Sources: []controller.Source{controller.Serve(listener, func(ctx context.Context, l net.Listener) error {
+			return d.Serve(ctx, l, secured)
 		})}}), nil
 }
 

@@ -82,8 +82,12 @@ func (f *StoreFlags) OpenStore(p Process) (decision.Reader, []controller.Row, er
 	}
 	reader, _ := to.(decision.Reader)
 	receiver := store.NewReceiver(to, log)
-	receive := controller.Row{Name: "decisions", Sources: []controller.Source{controller.Func(func(ctx context.Context, _ func(string)) error {
-		return errors.Join(receiver.Serve(ctx, listener, keeper.ServerTLS(sender)), to.Close())
+	receive := controller.Row{Name: "decisions", Sources: []controller.Source{controller.Serve(listener, func(ctx context.Context, l net.Listener) error {
+		err := receiver.Serve(ctx, l, keeper.ServerTLS(sender))
+		if ctx.Err() != nil {
+			err = errors.Join(err, to.Close())
+		}
+		return err
 	})}}
 	log.Info("receiving decisions", "address", listener.Addr().String())
 	return reader, []controller.Row{renew, receive}, nil
