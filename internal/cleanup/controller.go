@@ -77,7 +77,7 @@ const (
 	workers = 3
 	// maxFailures is the number of attempts before a failed run waits for the next time of the schedule.
 	maxFailures = 10
-	// The pause after a failed run grows from firstPause to longestPause.
+	// The pause after a failed run, or one of an old version of the policy, grows from firstPause to longestPause.
 	firstPause   = time.Second
 	longestPause = time.Minute
 	// The bounds of the wait for the next run: not shorter, to avoid a busy loop, and not longer, since the clock may be set.
@@ -106,6 +106,7 @@ type policyState struct {
 	last     time.Time          // the last successful run, as far as this process knows
 	stop     context.CancelFunc // ends the current run; nil before the first run
 	failures int
+	stale    int                // the number of runs in a row that met a newer version of the policy than object
 	pause    time.Time          // no attempt before this time
 	reported bool               // the status reports a mistake in the policy
 	check    time.Time          // when its rights are checked again
@@ -129,6 +130,9 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 	c.mu.Lock()
 	old := c.policies[key(u)]
 	if old != nil && same(old.object, u) && auditsFirst(old.program) == auditsFirst(program) {
+		if old.stale > 0 {
+			old.stale, old.pause = 0, time.Time{}
+		}
 		old.object = u
 		c.mu.Unlock()
 		c.changed.Add(key(u))
@@ -322,7 +326,9 @@ func (c *Controller) finish(e *policyState, out outcome, began time.Time) {
 	case out.broken != nil:
 		e.reported, e.pause = out.failed == nil, now.Add(longestPause)
 	case out.stale:
-		e.pause = now.Add(firstPause) // the event of the change will arrive soon
+		// The event of the change will arrive soon, unless the watch is broken.
+		e.pause = now.Add(min(firstPause<<e.stale, longestPause))
+		e.stale = min(e.stale+1, maxFailures)
 	case out.stopped != nil:
 		e.failures, e.pause = 0, e.program.Schedule.Next(now)
 	case out.failed != nil:

@@ -104,6 +104,7 @@ func TestFinish(t *testing.T) {
 	}{
 		"done":              {[]outcome{{done: true}}, "13:00:00 0 0"},
 		"stale":             {[]outcome{{stale: true}}, "12:00:11 0 0"},
+		"stale thrice":      {[]outcome{{stale: true}, {stale: true}, {stale: true}}, "12:00:14 0 0"},
 		"failed":            {[]outcome{failed}, "12:00:11 1 0"},
 		"failed thrice":     {[]outcome{failed, failed, failed}, "12:00:14 3 0"},
 		"failed ten times":  {tenTimes, "13:00:00 9 1"},
@@ -127,9 +128,10 @@ func TestSet(t *testing.T) {
 		return e, ended
 	}
 	first, ended := set(object("0 * * * *", "2026-01-31T11:30:00Z", "", nil))
+	c.finish(first, outcome{stale: true}, now)
 	same, _ := set(object("0 * * * *", "2026-01-31T11:30:00Z", "2026-01-31T12:00:00Z", map[string]any{ClaimAnnotation: "x"}))
-	if same != first || *ended || c.due(first).Format("15:04") != "13:00" {
-		t.Error("a status counts as an edit, or was not stored")
+	if same != first || *ended || c.due(first).Format("15:04") != "13:00" || !first.pause.IsZero() {
+		t.Error("a status counts as an edit, or was not stored, or a run that was stale goes on waiting")
 	}
 	_, ended = set(object("0 * * * *", "2026-01-31T11:30:00Z", "", nil))
 	preview, _ := set(object("0 * * * *", "2026-01-31T11:30:00Z", "", map[string]any{PreviewAnnotation: "true"}))

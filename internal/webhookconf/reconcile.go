@@ -39,8 +39,8 @@ type Reconciler struct {
 }
 
 // Apply stores the configurations and returns how many it wrote. It reverts and reports changes by other clients to labels, annotations,
-// owners and webhooks. It deletes resource configurations that are no longer wanted. If the API server rejects one configuration, it still
-// writes the others.
+// owners and webhooks. It deletes resource configurations that are no longer wanted. If the API server rejects one change, it still makes
+// the others.
 func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written int, err error) {
 	wanted := map[string]bool{}
 	var failed []error
@@ -71,13 +71,14 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 			continue
 		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, c)); err != nil {
-			return written, fmt.Errorf("delete webhook configuration %s: %w", name, err)
+			failed = append(failed, fmt.Errorf("delete webhook configuration %s: %w", name, err))
+			continue
 		}
 		delete(r.settled, name)
 		written++
 		r.Log.Info("deleted webhook configuration", "name", name)
 	}
-	return written, nil
+	return written, errors.Join(failed...)
 }
 
 // order returns a text by which configurations are sorted before they are written, the last one first: further parts and configurations of

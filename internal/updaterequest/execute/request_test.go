@@ -148,10 +148,10 @@ func TestUpdatesWithoutTheirObjects(t *testing.T) {
 			})
 			defer store.Stop()
 			_, took := run(t, w, u.Name, 100)
-			if _, left := stored(); left || took > c.done+8*time.Second {
+			if _, left := stored(); left || took > c.done+10*time.Second {
 				t.Errorf("%s: the UpdateRequest is left: %v, after %s", name, left, took)
 			}
-			if len(done) != 1 || done[0] < c.done || done[0] > c.done+8*time.Second {
+			if len(done) != 1 || done[0] < c.done || done[0] > c.done+10*time.Second {
 				t.Errorf("%s: it was evaluated after %s, want %s", name, done, c.done)
 			}
 		})

@@ -72,8 +72,8 @@ type WorkerOptions struct {
 
 const (
 	// patience is how long the work waits for the object of its request, because UpdateRequests are written before the API server
-	// stores or rejects the object.
-	patience = 30 * time.Second
+	// stores or rejects the object, which takes it at most 34 seconds.
+	patience = 35 * time.Second
 	// policyPatience is how long the work waits for a policy that only another replica has so far, before it looks whether the policy exists.
 	// catalogPatience is how long it then waits for a policy that exists. After an outage, a watch pauses for up to a minute.
 	policyPatience, catalogPatience = 5 * time.Second, 2 * time.Minute
