@@ -151,13 +151,16 @@ var errOther = errors.New("it is not a record")
 
 // parse reads a record from a line.
 func (r *Record) parse(line []byte) error {
-	if err := json.Unmarshal(line, r); err != nil || r.Schema == Schema {
-		return err
+	err := json.Unmarshal(line, r)
+	var torn *json.SyntaxError
+	switch {
+	case errors.As(err, &torn):
+	case r.Schema == "":
+		return errOther // a line of the log in JSON, whose fields may have other types
+	case r.Schema != Schema:
+		return errSchema
 	}
-	if r.Schema == "" {
-		return errOther // a line of the log in JSON
-	}
-	return errSchema
+	return err
 }
 
 // readLine appends the next line to b. Of a line that is too long, it returns the beginning.

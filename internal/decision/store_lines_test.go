@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -115,6 +116,20 @@ func TestLongLine(t *testing.T) {
 	var wrong []int
 	err := Read(&out, func(r *Record) bool { uids = append(uids, r.UID); return true }, func(line int, err error) { wrong = append(wrong, line) })
 	if strings.Join(uids, " ") != "before after last" || len(wrong) != 1 || wrong[0] != 2 || err != nil {
+		t.Errorf("%q, lines %d, %v", uids, wrong, err)
+	}
+}
+
+// Lines of the process's log are no records, whatever the types of their fields.
+func TestLinesOfALog(t *testing.T) {
+	log := `{"time":"2026-11-02T00:00:00Z","level":"INFO","msg":"caches are filled","policies":12}
+{"time":1793577600,"level":"INFO","msg":"x","rules":"r"}
+{"schema":"` + Schema + `","uid":"a","duration":"long"}
+{"schema":"` + Schema + `","uid":"to`
+	var uids []string
+	var wrong []int
+	err := Read(strings.NewReader(log), func(r *Record) bool { uids = append(uids, r.UID); return true }, func(line int, err error) { wrong = append(wrong, line) })
+	if len(uids) > 0 || !slices.Equal(wrong, []int{3, 4}) || err != nil {
 		t.Errorf("%q, lines %d, %v", uids, wrong, err)
 	}
 }
