@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -200,6 +201,28 @@ func TestSecretsAreCut(t *testing.T) {
 	}
 	if got := records[0].Rules[6].Message; got != "a plain text" {
 		t.Errorf("%q", got)
+	}
+}
+
+// An error that shows only the beginning of a value reveals nothing of a Secret or of a redacted value.
+func TestBeginningsOfSecretsAreCut(t *testing.T) {
+	secret := "planted-" + strings.Repeat("x", 8000)
+	redaction, err := ParseRedaction([]string{"/spec/key", "/spec/pin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, req := range []*policy.Request{request("secrets", `{"stringData":{"k":"`+secret+`"}}`), request("keys", `{"spec":{"key":"`+secret+`","pin":[123456]}}`)} {
+		var out bytes.Buffer
+		f, _ := feed(&out, Keep{}, 10)
+		f.Redaction = redaction
+		r := review(false, result("p", policy.StatusError, "Invalid type for: "+value.Print(secret, 4096)+", expected: []jmespath.JpType{\"number\"}"), result("p", policy.StatusError, "the value "+strconv.Quote(value.Clip(secret, 100))+" is data"),
+			result("p", policy.StatusFail, "a plain text…"))
+		r.Request = req
+		f.Put(r)
+		records := drain(t, f, &out)
+		if text := fmt.Sprintf("%+v", records); strings.Contains(text, "planted") || records[0].Rules[2].Message != "a plain text…" {
+			t.Errorf("%.300s", text)
+		}
 	}
 }
 

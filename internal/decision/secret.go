@@ -112,7 +112,7 @@ func (r *Redaction) Hide(req *policy.Request) func(text string) string {
 	}
 }
 
-// withoutSecrets returns a text without the values. A truncated text may end with the beginning of a value, so it is replaced as a whole.
+// withoutSecrets returns a text without the values. A text that shows the beginning of a value, or is truncated and may end with one, is replaced as a whole.
 func withoutSecrets(text string, values []string) string {
 	if len(values) == 0 || text == "" {
 		return text
@@ -128,6 +128,9 @@ func withoutSecrets(text string, values []string) string {
 		default:
 			text = strings.ReplaceAll(text, v, Redacted)
 		}
+	}
+	if end := strings.LastIndex(text, "…"); end >= 0 && slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text[:end], v[:min(len(v), short)]) }) {
+		return Redacted // value.Clip has cut a part of the text
 	}
 	return text
 }
