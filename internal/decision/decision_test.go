@@ -226,6 +226,25 @@ func TestBeginningsOfSecretsAreCut(t *testing.T) {
 	}
 }
 
+// Redacted numbers are cut from messages.
+func TestNumbersAreCut(t *testing.T) {
+	redaction, err := ParseRedaction([]string{"/spec/pin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pin := range []string{"123456", "1234.5", `{"a":[123456,true,null]}`} {
+		var out bytes.Buffer
+		f, _ := feed(&out, Keep{}, 10)
+		f.Redaction = redaction
+		r := review(false, result("p", policy.StatusFail, "true or null: the pin is 123456 or 1234.5"))
+		r.Request = request("keys", `{"spec":{"pin":`+pin+`}}`)
+		f.Put(r)
+		if text := drain(t, f, &out)[0].Rules[0].Message; !strings.Contains(text, "true or null: the pin is ") || strings.Count(text, Redacted) != 1 {
+			t.Errorf("%s: %s", pin, text)
+		}
+	}
+}
+
 // A file is continued after a process that ended while it wrote, and stays within its maximum size.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")

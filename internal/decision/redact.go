@@ -246,7 +246,7 @@ func (c *cutter) copyOfObject() error {
 	return nil
 }
 
-// texts appends all strings of a value to out.
+// texts appends all strings and numbers of a value to out.
 func texts(v any, out []string) []string {
 	switch x := v.(type) {
 	case string:
@@ -261,6 +261,9 @@ func texts(v any, out []string) []string {
 		for _, e := range x {
 			out = texts(e, out)
 		}
+	case nil, bool: // many texts contain true
+	default:
+		out = append(out, value.JSON(x))
 	}
 	return out
 }
