@@ -94,6 +94,7 @@ type cutter struct {
 	path     []string // of the current value, with * for the items of lists
 	// cut has the paths of the replaced values, each once; values has their texts.
 	cut    []string
+	known  map[string]bool // of cut
 	values []string
 }
 
@@ -214,8 +215,11 @@ func (c *cutter) recordCut() {
 	for _, t := range c.path {
 		path += "/" + jsonpointer.Escape(t)
 	}
-	if !slices.Contains(c.cut, path) {
-		c.cut = append(c.cut, path)
+	if c.known == nil {
+		c.known = map[string]bool{}
+	}
+	if !c.known[path] {
+		c.known[path], c.cut = true, append(c.cut, path)
 	}
 }
 
