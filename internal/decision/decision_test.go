@@ -245,6 +245,32 @@ func TestNumbersAreCut(t *testing.T) {
 	}
 }
 
+// The values of one request are bounded in number: a user could make messages take minutes to be searched for all of them. Every text about a request with
+// more is replaced as a whole, and no answer of a lookup is recorded.
+func TestManySecretValues(t *testing.T) {
+	members := make([]string, maxForms)
+	for i := range members {
+		members[i] = fmt.Sprintf(`"k%d":"value-%d"`, i, i)
+	}
+	redaction, err := ParseRedaction([]string{"/data/*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]string{100: "a plain text", len(members): Redacted} {
+		for _, req := range []*policy.Request{request("secrets", `{"stringData":{`+strings.Join(members[:n], ",")+`}}`), request("keys", `{"data":{`+strings.Join(members[:n], ",")+`}}`)} {
+			var out bytes.Buffer
+			f, _ := feed(&out, Keep{}, 10)
+			f.Redaction = redaction
+			r := review(false, result("p", policy.StatusFail, "a plain text"), result("p", policy.StatusFail, "it is value-7"))
+			r.Request = req
+			f.Put(r)
+			if rules := drain(t, f, &out)[0].Rules; rules[0].Message != want || strings.Contains(rules[1].Message, "value-7") {
+				t.Errorf("%d values: %q, %q", n, rules[0].Message, rules[1].Message)
+			}
+		}
+	}
+}
+
 // A file is continued after a process that ended while it wrote, and stays within its maximum size.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")

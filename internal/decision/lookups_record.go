@@ -167,7 +167,7 @@ func (h *heldNotes) hidden() []string {
 		return nil
 	}
 	if h.found.many {
-		return []string{""} // every text may contain one of the values
+		return everything
 	}
 	return formsOf(slices.Clone(h.found.values))
 }
@@ -175,6 +175,7 @@ func (h *heldNotes) hidden() []string {
 // lookupsOf returns the lookups of a record. hidden are the values that no text may contain; named means that the record has the name of the
 // user.
 func (f *Feed) lookupsOf(h *heldNotes, req *policy.Request, hidden []string, named bool) (*Lookups, error) {
+	all := slices.Contains(hidden, everything[0])
 	if u := req.User; u != nil && !named {
 		hidden = append(slices.Clip(hidden), u.Username)
 		if u.UID != "" {
@@ -193,7 +194,7 @@ func (f *Feed) lookupsOf(h *heldNotes, req *policy.Request, hidden []string, nam
 		e := &h.Entries[i]
 		x := Lookup{Method: e.Method, Reach: e.Reach, Asked: taped.Brief(e.Asked), Unknown: h.unknown[i]}
 		personal := !named && (taped.Personal(e.Method) || len(e.Hidden) > 0) // a digest of a name can be guessed
-		if personal || h.found.many || containsAny(hidden, e.Asked) {
+		if personal || all || containsAny(hidden, e.Asked) {
 			// The request contains the value, so it is not recorded either.
 			x.Unknown, x.Asked = CutAnswer, ""
 			out.List = append(out.List, x)

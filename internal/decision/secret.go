@@ -37,12 +37,21 @@ func secrets(req *policy.Request) (out []string) {
 				if plain, err := base64.StdEncoding.DecodeString(text); err == nil && len(plain) > 0 {
 					out = append(out, forms(string(plain))...)
 				}
+				if len(out) > maxForms {
+					return everything
+				}
 			}
 		}
 	}
 	longestFirst(out)
 	return out
 }
+
+// maxForms bounds the forms of values for which texts about one request are searched.
+const maxForms = 4 * maxSecretTexts
+
+// everything stands for more values than that: any text may contain one of them.
+var everything = []string{""}
 
 // forms returns a text, the text as part of a JSON string, and its base64.
 func forms(text string) []string {
@@ -62,6 +71,9 @@ func formsOf(values []string) (out []string) {
 	for _, v := range slices.Compact(values) {
 		if len(v) >= short {
 			out = append(out, forms(v)...)
+		}
+		if len(out) > maxForms {
+			return everything
 		}
 	}
 	longestFirst(out)
