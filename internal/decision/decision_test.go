@@ -271,6 +271,22 @@ func TestManySecretValues(t *testing.T) {
 	}
 }
 
+// A store that claims to have lost more records than it got loses those.
+func TestMoreLostThanGiven(t *testing.T) {
+	f, counted := feed(nil, Keep{}, 10)
+	f.Store = losing{}
+	f.Put(review(false))
+	if drain(t, f, &bytes.Buffer{}); counted.dropped != 1 || counted.kept != 0 {
+		t.Errorf("%+v", counted)
+	}
+}
+
+type losing struct{ discarding }
+
+func (losing) Write(context.Context, []Record) error {
+	return &PartlyStored{Lost: 1000, Err: errors.New("lost")}
+}
+
 // A file is continued after a process that ended while it wrote, and stays within its maximum size.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")

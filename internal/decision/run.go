@@ -123,7 +123,7 @@ func (f *Feed) write(ctx context.Context, records []Record) {
 		n := len(records)
 		var partly *PartlyStored
 		if errors.As(err, &partly) {
-			n = partly.Lost
+			n = min(partly.Lost, len(records))
 		}
 		f.Log.Error("decisions were not stored", "records", n, "error", err)
 		f.drop(n)
