@@ -152,8 +152,12 @@ func migrate(ctx context.Context, c *sql.Conn) error {
 	})
 }
 
-// plain returns a text that the database accepts: UTF-8 without zero bytes.
+// maxName bounds the texts by which records are selected, in bytes: an index has entries of at most 2,704 bytes.
+const maxName = 800
+
+// plain returns a text that the database accepts, UTF-8 without zero bytes, or the beginning of one that no index could hold.
 func plain(text string) string {
+	text = text[:min(len(text), maxName)]
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\ufffd"), "\ufffd")
 }
 

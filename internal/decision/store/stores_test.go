@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
@@ -138,6 +139,24 @@ func TestStores(t *testing.T) {
 		for i := range got {
 			if got[i].UID != want[i].UID || !reflect.DeepEqual(got[i].Request, want[i].Request) {
 				t.Fatalf("%+v, want %+v", got[i], want[i])
+			}
+		}
+	})
+}
+
+// A review whose UID or namespace is longer than any of the API server, as anybody who reaches the webhook may send it, does not keep the others of its batch
+// from being stored.
+func TestLongNames(t *testing.T) {
+	eachStore(t, func(t *testing.T, address string) {
+		random := rand.New(rand.NewPCG(91, 92))
+		records := some(4, random)
+		text := func() string { return fmt.Sprintf("%x", bytesOf(random, 8000)) }
+		records[1].UID, records[2].Namespace, records[3].Rules = text(), text(), []decision.Result{{Policy: text(), Status: "pass", Action: "Audit"}}
+		s := openStore(t, address, Options{})
+		write(t, s, records)
+		for i, q := range []decision.Query{{UID: records[0].UID}, {UID: records[1].UID}, {Namespaces: []string{records[2].Namespace}}, {Policies: []string{records[3].Rules[0].Policy}}} {
+			if got := all(t, s, &q, 10); len(got) != 1 || got[0].UID != records[i].UID || got[0].Namespace != records[i].Namespace {
+				t.Errorf("%d: %d records", i, len(got))
 			}
 		}
 	})
