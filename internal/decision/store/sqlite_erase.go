@@ -29,11 +29,22 @@ var (
 	errErasing = errors.New("another user is being erased")
 	// errReopened is the error of an erasure whose file another call closed.
 	errReopened = errors.New("the file was opened again: erase the user again")
+	// errRead is the error of an erasure while another process reads what is erased.
+	errRead = errors.New("another process reads the file, which still has the data of the deleted decisions: end it, and erase the user again")
 )
 
 // EraseUser implements decision.Eraser. The erased data is overwritten in the file. Messages and names of objects may contain the name of the
 // person, so data that only these decisions use is erased, too. Each step is a transaction, and writes take turns with the steps.
-func (s *SQLite) EraseUser(ctx context.Context, name string) (n int, err error) {
+func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
+	n, err := s.eraseDecisions(ctx, name)
+	if err == nil {
+		err = s.emptyLog(ctx)
+	}
+	return n, err
+}
+
+// eraseDecisions deletes the decisions of a user, and the data that only they have.
+func (s *SQLite) eraseDecisions(ctx context.Context, name string) (n int, err error) {
 	var terms []int64
 	if err := s.eraseStep(ctx, func(tx *sql.Tx) (err error) {
 		if terms, err = s.terms(ctx, tx, classWho, func(r *decision.Record) bool { return r.User == name }); err != nil || len(terms) == 0 {
@@ -59,21 +70,24 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (n int, err error) 
 	if n, err = e.run(ctx); err != nil {
 		return n, err
 	}
-	err = s.eraseStep(ctx, func(tx *sql.Tx) error {
+	return n, s.eraseStep(ctx, func(tx *sql.Tx) error {
 		s.forget()
 		s.forgetParts()
 		s.erasing = false
 		_, err := tx.ExecContext(ctx, "DROP TABLE erased; DELETE FROM term WHERE id IN ("+list(terms)+") AND id NOT IN (SELECT who FROM decision WHERE "+user+")")
 		return err
 	}, false)
-	if err != nil {
-		return n, err
-	}
-	// Until the checkpoint, the write-ahead log has the erased data.
-	return n, s.change(ctx, func() error {
-		_, err := s.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+// emptyLog moves what the write-ahead log has to the file. Until then, the log has the erased data.
+func (s *SQLite) emptyLog(ctx context.Context) error {
+	var busy, pages, moved int64
+	if err := s.change(ctx, func() error {
+		return s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
+	}); err != nil || busy == 0 {
 		return err
-	})
+	}
+	return errRead
 }
 
 // eraseStep runs one step of an erasure in a transaction.

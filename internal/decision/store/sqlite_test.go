@@ -431,6 +431,44 @@ func TestEraseUser(t *testing.T) {
 	write(t, s, records[:1])
 }
 
+// While another process reads the file, it keeps what it reads. A user is not reported as erased then, and another erasure completes this one.
+func TestEraseUserWhileTheFileIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{})
+	records := some(50, rand.New(rand.NewPCG(93, 94)))
+	for i := range records {
+		records[i].User = "jane.roe@example.org"
+	}
+	write(t, s, records)
+	reader, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close() })
+	tx, done, err := reader.view(t.Context())
+	if err == nil {
+		_, _, err = number(t.Context(), tx, "SELECT id FROM decision")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.write.ExecContext(t.Context(), "PRAGMA busy_timeout = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.EraseUser(t.Context(), "jane.roe@example.org"); n != len(records) || !errors.Is(err, errRead) {
+		t.Errorf("%d records are erased, %v", n, err)
+	}
+	done(nil)
+	if n, err := s.EraseUser(t.Context(), "jane.roe@example.org"); n != 0 || err != nil {
+		t.Errorf("%d records are erased, %v", n, err)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		if text, err := os.ReadFile(path + suffix); err != nil || bytes.Contains(text, []byte("jane.roe")) {
+			t.Errorf("%s still has the name, %v", path+suffix, err)
+		}
+	}
+}
+
 // Concurrent queries and writes do not affect each other.
 func TestConcurrent(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{MaxBytes: minPages * pageSize})
