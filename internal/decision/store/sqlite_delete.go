@@ -86,12 +86,15 @@ func (s *SQLite) before(ctx context.Context, id int64, most int) (int64, error) 
 		return n, nil
 	}
 	clear(s.termRows.rows)
-	if _, err := s.write.ExecContext(ctx, "DELETE FROM shape_policy WHERE shape IN (SELECT id FROM term WHERE class = 4 AND class < 9 AND last < ?)", at); err != nil {
+	swept, err := affected(s.write.ExecContext(ctx, "DELETE FROM term WHERE id IN (SELECT id FROM term WHERE last < ? LIMIT ?)", at, most))
+	if err != nil {
 		return 0, err
 	}
-	swept, err := affected(s.write.ExecContext(ctx, "DELETE FROM term WHERE id IN (SELECT id FROM term WHERE last < ? LIMIT ?)", at, most))
-	if err == nil && some && swept < int64(most) {
+	if _, err := s.write.ExecContext(ctx, "DELETE FROM shape_policy WHERE shape NOT IN (SELECT id FROM term WHERE class = 4 AND class < 9)"); err != nil {
+		return 0, err
+	}
+	if some && swept < int64(most) {
 		s.swept = at
 	}
-	return n, err
+	return n, nil
 }

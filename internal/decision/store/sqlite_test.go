@@ -469,6 +469,31 @@ func TestEraseUserWhileTheFileIsRead(t *testing.T) {
 	}
 }
 
+// Decisions with the same results as deleted ones are found by their policies, also if the deletion of terms is not complete yet.
+func TestPoliciesOfTermsThatAreLeft(t *testing.T) {
+	now := day
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{MaxAge: time.Hour, Now: func() time.Time { return now }})
+	records := some(stepRows-1, rand.New(rand.NewPCG(95, 96)))
+	for i := range records {
+		records[i].User, records[i].Verdict, records[i].Message, records[i].Time = fmt.Sprintf("person-%d", i), decision.Refused, fmt.Sprintf("refused for %d", i), day.Add(time.Duration(i)*time.Millisecond)
+	}
+	last := &records[len(records)-1]
+	last.Rules = []decision.Result{{Policy: "rare", Rule: "r", Status: "fail", Action: "Audit"}}
+	write(t, s, records)
+	now = day.Add(3 * time.Hour)
+	if err := s.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := all(t, s, &decision.Query{}, 1000); len(got) > 0 {
+		t.Fatalf("%d old records are left", len(got))
+	}
+	last.Time = now
+	write(t, s, []decision.Record{*last})
+	if got := all(t, s, &decision.Query{Policies: []string{"rare"}}, 10); len(got) != 1 {
+		t.Errorf("%d records of the policy", len(got))
+	}
+}
+
 // Concurrent queries and writes do not affect each other.
 func TestConcurrent(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{MaxBytes: minPages * pageSize})
