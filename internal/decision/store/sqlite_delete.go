@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"math"
 )
 
@@ -9,15 +10,12 @@ import (
 // deletes a part of them.
 func (s *SQLite) Tidy(ctx context.Context) error {
 	return forAWhile(func() (more bool, err error) {
-		if err := s.turn.Acquire(ctx, 1); err != nil {
-			return false, err
-		}
-		defer s.turn.Release(1)
-		if s.write == nil { // it is not open yet
-			return false, nil
-		}
-		if more, err = s.bound(ctx); broken(err) {
-			s.end()
+		err = s.change(ctx, func() error {
+			more, err = s.bound(ctx)
+			return err
+		})
+		if errors.Is(err, errLocked) {
+			return false, nil // the other process deletes them
 		}
 		return more, err
 	})

@@ -494,6 +494,31 @@ func TestPoliciesOfTermsThatAreLeft(t *testing.T) {
 	}
 }
 
+// Old records are deleted after a restart, although nothing is stored or read.
+func TestOldRecordsAfterARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{})
+	write(t, s, some(10, rand.New(rand.NewPCG(97, 98))))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = opened(t, path, Options{MaxAge: time.Hour, Now: func() time.Time { return day.Add(24 * time.Hour) }})
+	other := opened(t, path, Options{MaxAge: time.Hour})
+	for _, one := range []*SQLite{s, other} { // the other process waits for the end of the first one
+		if err := one.Tidy(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	reader, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close() })
+	if got := all(t, reader, &decision.Query{}, 1000); len(got) > 0 {
+		t.Errorf("%d old records are left", len(got))
+	}
+}
+
 // Concurrent queries and writes do not affect each other.
 func TestConcurrent(t *testing.T) {
 	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{MaxBytes: minPages * pageSize})
