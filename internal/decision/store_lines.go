@@ -61,7 +61,7 @@ func (l *Lines) open() (err error) {
 	return nil
 }
 
-// Write implements Store. All records are written at once. After a failure, the next call opens the file again.
+// Write implements Store. All records are written at once, to a file all or none. After a failure, the next call opens the file again.
 func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 	defer func() {
 		if err != nil {
@@ -86,12 +86,12 @@ func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 		}
 	}
 	n, err := l.to.Write(b)
+	if err != nil && l.path != "" {
+		return errors.Join(err, l.to.(*os.File).Truncate(l.size), l.Close())
+	}
 	l.size += int64(n)
 	if n > 0 {
 		l.torn = b[n-1] != '\n'
-	}
-	if err != nil {
-		err = errors.Join(err, l.Close())
 	}
 	return err
 }
