@@ -26,6 +26,13 @@ func newErase() *cobra.Command {
 			if !store.CanRead(address) {
 				return errors.New("--store: name a store, " + store.ReadForms())
 			}
+			there, err := store.OpenReader(address) // a file that does not exist is not made
+			if err == nil {
+				err = there.Close()
+			}
+			if err != nil {
+				return err
+			}
 			s, err := store.Open(address, store.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				return err

@@ -79,6 +79,9 @@ func TestStore(t *testing.T) {
 	if out, err := run(t, New(nil), "-f", "sqlite:"+path, "-o", "json"); err != nil || !strings.HasPrefix(out, "warning: nothing was checked: no record is selected (") {
 		t.Errorf("%s, %v", out, err)
 	}
+	if _, err := run(t, New(nil), "erase", "jane", "--store", "sqlite:"+path+".none"); err == nil {
+		t.Error("a user is erased from a file that does not exist")
+	}
 	if _, err := run(t, New(nil), "erase", "jane", "--store", "stdout"); err == nil {
 		t.Error("stdout is a store")
 	}

@@ -417,12 +417,15 @@ func broken(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !full(err) && !(errors.As(err, &e) && e.Code()&0xff == interrupt)
 }
 
+// damagedSuffix ends the name of a damaged file that was set aside.
+const damagedSuffix = ".damaged"
+
 // setAside renames a damaged file to PATH.damaged, replaces an earlier file of that name, and reports it.
 func (s *SQLite) setAside(why error) error {
 	s.end()
 	s.suspect = false
 	for _, suffix := range []string{"-shm", "-wal", ""} { // the log of a file must not be there when a new one begins
-		err := os.Rename(s.path+suffix, s.path+".damaged"+suffix)
+		err := os.Rename(s.path+suffix, s.path+damagedSuffix+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(s.path + ".damaged" + suffix)
 		}
@@ -430,9 +433,9 @@ func (s *SQLite) setAside(why error) error {
 			return fmt.Errorf("set the damaged file aside: %w", err)
 		}
 	}
-	s.o.Log.Error("the store of decisions is damaged: it was set aside, and a new one begins", "file", s.path+".damaged", "error", why)
+	s.o.Log.Error("the store of decisions is damaged: it was set aside, and a new one begins", "file", s.path+damagedSuffix, "error", why)
 	if s.o.Damaged != nil {
-		s.o.Damaged(s.path+".damaged", why)
+		s.o.Damaged(s.path+damagedSuffix, why)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 
 	"ephor.invalid/ephor/internal/decision"
 )
@@ -39,6 +40,10 @@ func (s *SQLite) EraseUser(ctx context.Context, name string) (int, error) {
 	n, err := s.eraseDecisions(ctx, name)
 	if err == nil {
 		err = s.emptyLog(ctx)
+	}
+	aside := s.path + damagedSuffix
+	if _, statErr := os.Stat(aside); err == nil && statErr == nil {
+		err = fmt.Errorf("%s was set aside because it is damaged, and may have data of the user: delete it, and erase the user again", aside)
 	}
 	return n, err
 }

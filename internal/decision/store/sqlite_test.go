@@ -431,6 +431,31 @@ func TestEraseUser(t *testing.T) {
 	write(t, s, records[:1])
 }
 
+// A file that was set aside still has the data of a user, so the user is not reported as erased.
+func TestEraseUserOfADamagedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{})
+	write(t, s, some(50, rand.New(rand.NewPCG(99, 100))))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Repeat("no database, and user-3 ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = opened(t, path, Options{})
+	for range 2 {
+		if _, err := s.EraseUser(t.Context(), "user-3"); err == nil || !strings.Contains(err.Error(), path+".damaged") {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := os.Remove(path + ".damaged"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.EraseUser(t.Context(), "user-3"); err != nil {
+		t.Error(err)
+	}
+}
+
 // While another process reads the file, it keeps what it reads. A user is not reported as erased then, and another erasure completes this one.
 func TestEraseUserWhileTheFileIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
