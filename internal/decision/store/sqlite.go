@@ -253,7 +253,7 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 			s.end()
 		}
 	}()
-	pragmas := []string{"secure_delete(1)", "journal_mode(WAL)", "synchronous(NORMAL)", "journal_size_limit(16777216)", "cache_size(-8192)"}
+	pragmas := []string{"secure_delete(1)", "journal_mode(WAL)", "synchronous(FULL)", "journal_size_limit(16777216)", "cache_size(-8192)"}
 	if s.o.MaxBytes > 0 {
 		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", s.o.MaxBytes/pageSize))
 	}

@@ -431,6 +431,15 @@ func TestEraseUser(t *testing.T) {
 	write(t, s, records[:1])
 }
 
+// A write returns when the disk has the records: with less than FULL (2), a node that loses its power loses the last ones.
+func TestStoredIsOnTheDisk(t *testing.T) {
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{})
+	write(t, s, some(1, rand.New(rand.NewPCG(101, 102))))
+	if mode, _, err := number(t.Context(), s.write, "PRAGMA synchronous"); mode != 2 || err != nil {
+		t.Errorf("synchronous is %d, %v", mode, err)
+	}
+}
+
 // A file that was set aside still has the data of a user, so the user is not reported as erased.
 func TestEraseUserOfADamagedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
