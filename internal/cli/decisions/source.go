@@ -130,8 +130,12 @@ func followPages(ctx context.Context, page decision.Pages, q *decision.Query, ta
 			if seen[r.UID] = r.Time; len(seen) > maxSeen {
 				forget()
 			}
-			if r.Time.After(newest) {
-				newest = r.Time
+			at := r.Time
+			if now := time.Now(); at.After(now) { // the clock of the process that recorded it is ahead
+				at = now
+			}
+			if at.After(newest) {
+				newest = at
 			}
 			return take(r)
 		})
