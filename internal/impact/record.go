@@ -85,6 +85,7 @@ func records(name string, r io.Reader, of Record) iter.Seq[Record] {
 func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 	line := 0
 	var held []byte // lines of an incomplete document
+	var open nesting
 	start := 0
 	for {
 		text, err := readLine(in)
@@ -106,11 +107,12 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 			}
 		default:
 			held = append(held, text...)
-			if bytes.HasPrefix(trimmed, []byte("}")) && json.Valid(held) { // it ends an indented document
+			open.add(text)
+			if bytes.HasPrefix(trimmed, []byte("}")) && open.depth == 0 && json.Valid(held) { // it ends an indented document
 				if !emit(Record{At: fmt.Sprintf("%s:%d", name, start), Text: string(held)}) {
 					return false
 				}
-				held = held[:0]
+				held, open = held[:0], nesting{}
 			}
 		}
 		if len(held) > MaxRecord {
@@ -123,6 +125,29 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 			return true
 		case err != nil:
 			return emit(Record{At: fmt.Sprintf("%s:%d", name, line+1), Err: err})
+		}
+	}
+}
+
+// nesting is the number of brackets that are open after a part of a JSON document.
+type nesting struct {
+	depth           int
+	quoted, escaped bool
+}
+
+func (n *nesting) add(text []byte) {
+	for _, c := range text {
+		switch {
+		case n.escaped:
+			n.escaped = false
+		case n.quoted:
+			n.quoted, n.escaped = c != '"', c == '\\'
+		case c == '"':
+			n.quoted = true
+		case c == '{' || c == '[':
+			n.depth++
+		case c == '}' || c == ']':
+			n.depth--
 		}
 	}
 }

@@ -18,12 +18,14 @@ func reviewText(object string) string {
 func TestRecords(t *testing.T) {
 	good := reviewText(pod)
 	indented := strings.NewReplacer(`,"request"`, ",\n  \"request\"", `}}}}`, "}}}\n}").Replace(good)
+	lines := strings.Replace(indented, pod, `{"text":"}\\\"{[",`+"\n"+`"list":[`+strings.Repeat("{},\n  {\n  },\n", 100_000)+"{}]\n  }", 1) // the comparison of the whole after each of its lines would take minutes
 	for name, c := range map[string]struct {
 		text string
 		want string // for each record: its position, and ok or an error
 	}{
 		"lines":              {good + "\n" + good + "\n\n" + good, "f:1 ok, f:2 ok, f:4 ok"},
 		"indented":           {indented + "\n" + indented + "\n", "f:1 ok, f:4 ok"},
+		"many lines":         {lines + "\n" + indented + "\n", "f:1 ok, f:300006 ok"},
 		"a bad line":         {good + "\n" + `{"a":1}` + "\n" + good, "f:1 ok, f:2 error, f:3 ok"},
 		"cut off":            {good + "\n" + good[:50], "f:1 ok, f:2 error"},
 		"YAML":               {"# a comment\n---\n" + good + "\n---\n", "f, document 2 ok"},
