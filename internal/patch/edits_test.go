@@ -1,10 +1,13 @@
 package patch
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
 
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -50,5 +53,35 @@ func TestEdits(t *testing.T) {
 	}
 	if applied < 5_000 {
 		t.Errorf("only %d patches applied", applied)
+	}
+}
+
+// Patches in a row that copy or move long lists and maps use up the budget before they take seconds. Appending to a list copies it once.
+func TestEditsOfLongLists(t *testing.T) {
+	list, members := make([]any, 50_000), map[string]any{}
+	for i := range list {
+		list[i], members[strconv.Itoa(i)] = "x", "x"
+	}
+	for _, c := range []struct {
+		op   func(i int) Operation
+		over bool
+	}{
+		{func(int) Operation { return Operation{Op: "add", Path: "/l/-", Value: "y"} }, false},
+		{func(int) Operation { return Operation{Op: "add", Path: "/l/0", Value: "y"} }, true},
+		{func(int) Operation { return Operation{Op: "remove", Path: "/l/0"} }, true},
+		{func(i int) Operation { return Operation{Op: "copy", From: "/l/1", Path: fmt.Sprintf("/m/%d", i)} }, true},
+		{func(int) Operation { return Operation{Op: "copy", From: "/l/1", Path: "/l/0"} }, true},
+	} {
+		meter := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes)
+		var edits Edits
+		var doc any = map[string]any{"l": list, "m": members}
+		var err error
+		done := 0
+		for ; done < 20_000 && err == nil; done++ {
+			doc, err = edits.ApplyJSON(meter, doc, []Operation{c.op(done)})
+		}
+		if over := errors.Is(err, budget.ErrExhausted); over != c.over || !over && err != nil || over && done > 2000 {
+			t.Errorf("%+v: %d patches, %v", c.op(0), done, err)
+		}
 	}
 }

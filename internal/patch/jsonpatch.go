@@ -150,6 +150,7 @@ func ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
 // ApplyJSON is the function ApplyJSON for one of several patches in a row: it changes what an earlier patch created in
 // place instead of copying it again.
 func (e *Edits) ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
+	e.meter = meter
 	for i := range ops {
 		if err := meter.Step(1 + len(ops[i].Path)); err != nil {
 			return nil, err

@@ -124,7 +124,10 @@ func index(key string, n int) (int, error) {
 func (e *Edits) put(container any, key string, v any) (any, error) {
 	switch c := container.(type) {
 	case map[string]any:
-		out := e.mapOf(c)
+		out, err := e.mapOf(c)
+		if err != nil {
+			return nil, err
+		}
 		out[key] = v
 		return out, nil
 	case []any:
@@ -135,7 +138,10 @@ func (e *Edits) put(container any, key string, v any) (any, error) {
 		if i >= len(c) {
 			return nil, badIndex(i)
 		}
-		out := e.listOf(c)
+		out, err := e.listOf(c)
+		if err != nil {
+			return nil, err
+		}
 		out[i] = v
 		return out, nil
 	}
@@ -148,21 +154,28 @@ func (e *Edits) addTo(container any, key string, v any) (any, error) {
 	if !ok {
 		return e.put(container, key, v)
 	}
-	if key == "-" {
-		return append(slices.Clip(c), v), nil
+	i := len(c)
+	if key != "-" {
+		var err error
+		if i, err = strconv.Atoi(key); err != nil {
+			return nil, fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
+		}
+		n := len(c) + 1
+		if i >= n || i < -n {
+			return nil, badIndex(i)
+		}
+		if i < 0 {
+			i += n
+		}
 	}
-	i, err := strconv.Atoi(key)
+	out, err := e.listOf(c)
+	if err == nil {
+		err = e.moves(len(c) - i)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
+		return nil, err
 	}
-	n := len(c) + 1
-	if i >= n || i < -n {
-		return nil, badIndex(i)
-	}
-	if i < 0 {
-		i += n
-	}
-	return slices.Insert(slices.Clone(c), i, v), nil
+	return e.own(slices.Insert(out, i, v)), nil
 }
 
 // removeFrom removes a member; it ignores a missing one.
@@ -172,7 +185,10 @@ func (e *Edits) removeFrom(container any, key string) (any, error) {
 		if _, ok := c[key]; !ok {
 			return c, nil
 		}
-		out := e.mapOf(c)
+		out, err := e.mapOf(c)
+		if err != nil {
+			return nil, err
+		}
 		delete(out, key)
 		return out, nil
 	case []any:
@@ -186,7 +202,14 @@ func (e *Edits) removeFrom(container any, key string) (any, error) {
 		if i < 0 || i >= len(c) {
 			return c, nil
 		}
-		return slices.Delete(slices.Clone(c), i, i+1), nil
+		out, err := e.listOf(c)
+		if err == nil {
+			err = e.moves(len(c) - i)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return slices.Delete(out, i, i+1), nil
 	}
 	return nil, errNoObject
 }
@@ -227,10 +250,11 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 				}
 				c = append(slices.Clip(list), make([]any, n-len(list))...)
 			}
-			if out, err := e.addTo(c, part, made); err == nil {
-				return out, nil
+			out, err := e.addTo(c, part, made)
+			if err != nil && !budget.Over(err) {
+				return c, nil // the operation itself will report what is missing
 			}
-			return c, nil // the operation itself will report what is missing
+			return out, err
 		})
 		if err != nil {
 			return nil, err
