@@ -50,14 +50,15 @@ func (f *finder) addedCapabilities(c *container, set *corev1.Capabilities) {
 		return
 	}
 	var bad []corev1.Capability
-	for _, added := range set.Add {
+	all := slices.Clone(set.Add)
+	slices.Sort(all)
+	for _, added := range slices.Compact(all) {
 		probe := corev1.Capabilities{Add: []corev1.Capability{added}, Drop: []corev1.Capability{allCapabilities}}
-		if !slices.Contains(bad, added) && f.forbidsContainer(corev1.SecurityContext{Capabilities: &probe}) {
+		if f.forbidsContainer(corev1.SecurityContext{Capabilities: &probe}) {
 			bad = append(bad, added)
 		}
 	}
 	if len(bad) > 0 {
-		slices.Sort(bad)
 		f.forbid(c.containerRef, "securityContext.capabilities.add", texts(bad))
 	}
 }

@@ -3,6 +3,7 @@ package pss_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -143,6 +144,23 @@ func TestBombs(t *testing.T) {
 	v, _ := value.DecodeJSON([]byte(`{"kind":"Pod","spec":{"containers":[` + many(2000, "{}") + `]}}`))
 	if _, err := pss.Decode(v.(map[string]any), budget.New(cancelled, budget.DefaultSteps, budget.DefaultBytes)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestManyCapabilities tests that capabilities are not compared with each other: those of this container would take ten seconds.
+func TestManyCapabilities(t *testing.T) {
+	set := &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
+	for i := range 100_000 {
+		set.Add = append(set.Add, corev1.Capability(fmt.Sprintf("X%06d", i)), "X000007")
+	}
+	pod := &pss.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{SecurityContext: &corev1.SecurityContext{Capabilities: set}}}}}
+	s, err := pss.New("baseline", "latest", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := s.Check(pod)
+	if len(found) != 1 || len(found[0].Fields) != 1 || len(found[0].Fields[0].Value.([]string)) != 100_000 {
+		t.Errorf("%d violations", len(found))
 	}
 }
 
