@@ -26,9 +26,10 @@ type Cached struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	lock  lock.Lock
-	ring  *seal.Keyring
-	tried time.Time // when the Secret was last read
+	lock   lock.Lock
+	ring   *seal.Keyring
+	tried  time.Time // when the Secret was last read
+	failed error     // of that read
 }
 
 // NewCached returns the keys of a Secret. reader reads from the API server directly, without a cache.
@@ -46,11 +47,25 @@ func (c *Cached) Keys(ctx context.Context, fresh bool) (*seal.Keyring, error) {
 }
 
 // Ring returns the keys. While the Secret cannot be read, it returns the last known keys; if there are none, an error.
-func (c *Cached) Ring(ctx context.Context) (*seal.Keyring, error) { return c.get(ctx, renewAfter) }
+func (c *Cached) Ring(ctx context.Context) (*seal.Keyring, error) {
+	ring, err := c.get(ctx, renewAfter)
+	if ring != nil {
+		return ring, nil
+	}
+	return nil, err
+}
 
-// Fresh returns keys that are at most some seconds old. Use it for a seal whose key is not in Ring.
-func (c *Cached) Fresh(ctx context.Context) (*seal.Keyring, error) { return c.get(ctx, soonest) }
+// Fresh returns keys that are at most some seconds old, or the error of reading them. Use it for a seal whose key is not in Ring: with older
+// keys, it would count as forged.
+func (c *Cached) Fresh(ctx context.Context) (*seal.Keyring, error) {
+	ring, err := c.get(ctx, soonest)
+	if err != nil {
+		return nil, err
+	}
+	return ring, nil
+}
 
+// get returns the last known keys, and the error of the last read.
 func (c *Cached) get(ctx context.Context, age time.Duration) (*seal.Keyring, error) {
 	unlock, err := c.lock.Lock(ctx)
 	if err != nil {
@@ -59,15 +74,15 @@ func (c *Cached) get(ctx context.Context, age time.Duration) (*seal.Keyring, err
 	defer unlock()
 	now := c.Now()
 	if c.ring != nil && now.Sub(c.tried) < age {
-		return c.ring, nil
+		return c.ring, c.failed
 	}
 	ring, err := c.Load(ctx)
 	if err != nil && c.ring == nil {
 		return nil, err
 	}
-	c.tried = now
+	c.tried, c.failed = now, err
 	if err == nil {
 		c.ring = ring
 	}
-	return c.ring, nil
+	return c.ring, err
 }

@@ -45,7 +45,16 @@ func TestSeals(t *testing.T) {
 	check(true, ring.Seal("d", "a"), "d", "a")
 	check(true, text, "d", "a", "b")
 
-	broken = true
+	if ring, err = store.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, broken = now.Add(soonest), true
+	check(true, text, "d", "a", "b")
+	for range 2 {
+		if ok, err := s.Sealed(t.Context(), ring.Seal("d", "a"), "d", "a"); ok || err == nil {
+			t.Errorf("%v, %v: a seal with a key that cannot be read is forged", ok, err)
+		}
+	}
 	empty := Seals{&Cached{Load: keys.Load, Now: keys.Now}}
 	if _, err := empty.Sealed(t.Context(), text, "d", "a", "b"); err == nil {
 		t.Error("a seal was checked without keys")
