@@ -269,10 +269,12 @@ func (i *image) referrers(ctx context.Context) ([]referrer, error) {
 	return i.referring.Get(ctx, func(ctx context.Context) ([]referrer, error) { return i.referrersOf(ctx, i.digest) })
 }
 
+// referrersOf remembers that a repository has no referrers API only if the list is below the tag: many registries give the same answer for an
+// image or a repository that they do not have.
 func (i *image) referrersOf(ctx context.Context, digest v1.Hash) ([]referrer, error) {
-	host := "\n" + i.signatures.RegistryStr()
+	key := "\n" + i.signatures.Name()
 	v, now := i.verifier, i.verifier.options.Now()
-	if habit, _ := v.habits.Get(host); habit != withoutReferrers {
+	if habit, _ := v.habits.Get(key); habit != withoutReferrers {
 		out, err := i.referrersBy(ctx, "referrers/"+digest.String())
 		if !registry.Unsupported(err) {
 			return out, err
@@ -280,10 +282,10 @@ func (i *image) referrersOf(ctx context.Context, digest v1.Hash) ([]referrer, er
 	}
 	out, err := i.referrersBy(ctx, "manifests/"+digest.Algorithm+"-"+digest.Hex)
 	if registry.NotFound(err) {
-		err = nil
+		return nil, nil
 	}
 	if err == nil {
-		v.habits.Put(host, withoutReferrers, now.Add(keepHabits), 0)
+		v.habits.Put(key, withoutReferrers, now.Add(keepHabits), 0)
 	}
 	return out, err
 }
@@ -390,7 +392,7 @@ func (c *images) add(key string, i *image, now time.Time) *image {
 	}
 }
 
-// A habit is where the signatures of a repository were found, or that a host has no referrers API.
+// A habit is where the signatures of a repository were found, or that it has no referrers API.
 const (
 	unknown = iota
 	inTags
