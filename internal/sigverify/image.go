@@ -17,6 +17,7 @@ import (
 
 	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/registry"
+	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -292,8 +293,11 @@ func (i *image) referrersOf(ctx context.Context, digest v1.Hash) ([]referrer, er
 
 // referrersBy reads a list of referrers page by page.
 func (i *image) referrersBy(ctx context.Context, path string) (out []referrer, err error) {
-	for path != "" {
+	for first := true; path != ""; first = false {
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: i.signatures, Path: path, Accept: []string{string(types.OCIImageIndex)}, Max: maxIndex})
+		if err != nil && !first {
+			return nil, fmt.Errorf("%s: %v", textPage, err) // not wrapped: the registry supports such requests
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -313,23 +317,31 @@ func (i *image) referrersBy(ctx context.Context, path string) (out []referrer, e
 		if len(out) > maxReferrers {
 			return nil, fmt.Errorf("too many referrers found, max limit is %d", maxReferrers)
 		}
-		path = next(answer.Header.Get("Link"), i.signatures)
+		if path, err = next(answer.Header.Values("Link"), i.signatures); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
 
-// next returns the path of the next page, which must be in the same repository.
-func next(link string, repository name.Repository) string {
-	target, attributes, _ := strings.Cut(link, ";")
-	if !strings.Contains(attributes, "next") {
-		return ""
+const textPage = "a further page of referrers cannot be read"
+
+// next returns the path of the next page, which must be in the same repository; empty on the last page.
+func next(links []string, repository name.Repository) (path string, err error) {
+	for _, link := range links {
+		for one := range strings.SplitSeq(strings.TrimPrefix(link, "<"), "<") {
+			target, attributes, _ := strings.Cut(strings.Replace(one, ">", "", 1), ";")
+			if !strings.Contains(attributes, "next") {
+				continue
+			}
+			_, path, _ = strings.Cut(strings.TrimSpace(target), "/v2/"+repository.RepositoryStr()+"/")
+			if !strings.HasPrefix(path, "referrers/") {
+				return "", fmt.Errorf("%s: %q is not in %s", textPage, value.Clip(target, 200), repository)
+			}
+			return path, nil
+		}
 	}
-	target = strings.Trim(strings.TrimSpace(target), "<>")
-	_, path, found := strings.Cut(target, "/v2/"+repository.RepositoryStr()+"/")
-	if !found || !strings.HasPrefix(path, "referrers/") {
-		return ""
-	}
-	return path
+	return "", nil
 }
 
 // images caches images for a short time.

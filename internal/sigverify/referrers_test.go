@@ -2,6 +2,8 @@ package sigverify_test
 
 import (
 	"crypto/elliptic"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -23,5 +25,46 @@ func TestReferrersOfUnknownRepository(t *testing.T) {
 		})
 		wants(t, err, "no matching signatures found")
 		wants(t, p.verify(byKey(key), bundles), "")
+	}
+}
+
+// A page of referrers that cannot be read is an error: it may list the signature.
+func TestReferrersPages(t *testing.T) {
+	key := newKey(elliptic.P256())
+	for _, c := range []struct {
+		name, link string // the header Link of the first page, which lists nothing; %s is the path of the referrers
+		status     int    // of the second page; 0 for the page of the registry itself
+		want       string
+	}{
+		{"a path", `<%s?page=2>; rel="next"`, 0, ""},
+		{"an address", `<http://elsewhere.example%s?page=2>; rel=next`, 0, ""},
+		{"after others", `<%[1]s>; rel="first", <%[1]s?page=2>; rel="next"`, 0, ""},
+		{"not there", `<%s?page=2>; rel="next"`, http.StatusNotFound, "!a further page of referrers cannot be read"},
+		{"another repository", `</v2/mirror/app/referrers/x?page=2>; rel="next"`, 0, "!a further page of referrers cannot be read"},
+		{"the last page", `<%s>; rel="first"`, 0, "no matching signatures found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.refer(kindBundle, bundleNotes(predicateSigned), keyBundle(key, statement(p.digest, predicateSigned, nil, nil)))
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case !strings.Contains(r.URL.Path, "/referrers/"):
+					return false
+				case r.URL.Query().Get("page") != "":
+					if c.status != 0 {
+						w.WriteHeader(c.status)
+					}
+					return c.status != 0
+				}
+				link := c.link
+				if strings.Contains(link, "%") {
+					link = fmt.Sprintf(link, r.URL.Path)
+				}
+				w.Header().Set("Link", link)
+				fmt.Fprint(w, `{"schemaVersion":2,"manifests":[]}`)
+				return true
+			})
+			wants(t, p.verify(byKey(key), func(r *world.SignatureRequest) { r.Format = sigverify.Bundle }), c.want)
+		})
 	}
 }
