@@ -3,7 +3,6 @@ package sigverify
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,9 @@ import (
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"ephor.invalid/ephor/internal/certificate"
 )
 
 // Artifact types of referrers of an image.
@@ -137,8 +139,16 @@ func (i *image) read(ctx context.Context, m *v1.Manifest, a *artefact) error {
 
 // parseBundle parses a bundle of any version.
 func (a *artefact) parseBundle(text []byte) error {
-	var b bundle.Bundle
-	err := b.UnmarshalJSON(text)
+	var message protobundle.Bundle
+	if err := protojson.Unmarshal(text, &message); err != nil {
+		return err
+	}
+	for _, e := range message.GetVerificationMaterial().GetTlogEntries() {
+		if err := checkEntry(e.GetCanonicalizedBody()); err != nil {
+			return err
+		}
+	}
+	b, err := bundle.NewBundle(&message)
 	if err != nil {
 		return err
 	}
@@ -146,14 +156,14 @@ func (a *artefact) parseBundle(text []byte) error {
 	case *protobundle.VerificationMaterial_PublicKey:
 		a.hint = c.PublicKey.GetHint()
 	case *protobundle.VerificationMaterial_Certificate:
-		a.cert, err = x509.ParseCertificate(c.Certificate.GetRawBytes())
+		a.cert, err = certificate.Parse(c.Certificate.GetRawBytes())
 	case *protobundle.VerificationMaterial_X509CertificateChain:
 		certs := c.X509CertificateChain.GetCertificates()
 		if len(certs) == 0 || len(certs) > maxChain {
 			return fmt.Errorf("it has %d certificates, allowed are 1 to %d", len(certs), maxChain)
 		}
 		for n := range certs {
-			cert, err := x509.ParseCertificate(certs[n].GetRawBytes())
+			cert, err := certificate.Parse(certs[n].GetRawBytes())
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
-	"github.com/sigstore/sigstore-go/pkg/tlog"
 )
 
 // Annotations of the layers that cosign writes below the tags .sig and .att.
@@ -193,7 +192,7 @@ func (a *artefact) addEntry(e *protorekor.TransparencyLogEntry) error {
 		return err
 	}
 	e.KindVersion = &protorekor.KindVersion{Kind: kind.Kind, Version: kind.APIVersion}
-	entry, err := tlog.ParseTransparencyLogEntry(e)
+	entry, err := parseEntry(e)
 	if err != nil {
 		return err
 	}

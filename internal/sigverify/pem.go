@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
+
+	"ephor.invalid/ephor/internal/certificate"
 )
 
 // certificates parses PEM, or PEM in base64. It counts the certificates before it parses them.
@@ -36,7 +38,7 @@ func certificates(text string, max int) ([]*x509.Certificate, error) {
 		if block.Type != "CERTIFICATE" {
 			return nil, fmt.Errorf("it contains a %s", block.Type)
 		}
-		cert, err := x509.ParseCertificate(block.Bytes)
+		cert, err := certificate.Parse(block.Bytes)
 		if err != nil {
 			return nil, err
 		}
@@ -79,6 +81,9 @@ func logs(text, address string) (map[string]*root.TransparencyLog, error) {
 			return nil, fmt.Errorf("it contains more than %d keys", maxLogKeys)
 		}
 		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err == nil {
+			err = certificate.CheckKey(key)
+		}
 		if err != nil {
 			return nil, err
 		}

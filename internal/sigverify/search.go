@@ -58,7 +58,7 @@ func (a *attestor) search(ctx context.Context, f *artefact, s *signer, payload [
 		return nil, refuse(notLogged)
 	}
 	earliest(found)
-	entry, err := tlog.ParseTransparencyLogEntry(found[0])
+	entry, err := parseEntry(found[0])
 	if err != nil {
 		return nil, fmt.Errorf("searching the transparency log: the answer cannot be read: %w", err)
 	}

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/asn1"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/digitorus/pkcs7"
 	"github.com/digitorus/timestamp"
 	"github.com/sigstore/sigstore-go/pkg/root"
+
+	"ephor.invalid/ephor/internal/certificate"
 )
 
 // timestampAuthorities parses the chain of a timestamp authority. The certificates may have any order.
@@ -76,6 +80,9 @@ func (a *attestor) stampTimes(ctx context.Context, f *artefact, needed bool) (ti
 		authorities = m.TimestampingAuthorities()
 	}
 	for _, stamp := range f.stamps {
+		if err := checkStamp(stamp); err != nil {
+			return nil, refuse("unable to verify RFC3161 timestamp bundle: %s", err)
+		}
 		at, err := stampTime(authorities, stamp, f.stamped)
 		switch {
 		case err == nil:
@@ -85,6 +92,25 @@ func (a *attestor) stampTimes(ctx context.Context, f *artefact, needed bool) (ti
 		}
 	}
 	return times, nil
+}
+
+// checkStamp returns an error if a timestamp contains a certificate with whose key no signature may be verified. The library verifies the
+// signature while it parses the timestamp, before it knows the authority.
+func checkStamp(stamp []byte) error {
+	var response struct{ Status, Token asn1.RawValue }
+	if _, err := asn1.Unmarshal(stamp, &response); err != nil {
+		return nil //nolint:nilerr // no timestamp, which the library refuses
+	}
+	signed, err := pkcs7.Parse(response.Token.FullBytes)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	for _, c := range signed.Certificates {
+		if err := certificate.CheckKey(c.PublicKey); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isStamp reports whether a timestamp is for these bytes, whichever authority made it. A timestamp of an untrusted authority proves nothing,

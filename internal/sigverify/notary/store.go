@@ -16,6 +16,7 @@ import (
 	"github.com/notaryproject/notation-go/verifier/truststore"
 	"github.com/veraison/go-cose"
 
+	"ephor.invalid/ephor/internal/certificate"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -158,34 +159,38 @@ func certificates(text string, allowed func(int) error) ([]*x509.Certificate, er
 		if block.Type != "CERTIFICATE" {
 			return nil, fmt.Errorf("a block of type %q is not a certificate", block.Type)
 		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
+		parsed, err := certificate.Parse(block.Bytes)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, certificate)
+		out = append(out, parsed)
 	}
 	return out, nil
 }
 
-// chainJWS counts the certificates in a JWS envelope.
-func chainJWS(envelope []byte) (int, error) {
+// chainJWS returns the certificates in a JWS envelope.
+func chainJWS(envelope []byte) ([][]byte, error) {
 	var in struct {
 		Header struct {
-			Chain []json.RawMessage `json:"x5c"`
+			Chain [][]byte `json:"x5c"`
 		} `json:"header"`
 	}
 	if err := json.Unmarshal(envelope, &in); err != nil {
-		return 0, err
+		return nil, err
 	}
-	return len(in.Header.Chain), nil
+	return in.Header.Chain, nil
 }
 
-// chainCOSE counts the certificates in a COSE envelope.
-func chainCOSE(envelope []byte) (int, error) {
+// chainCOSE returns the certificates in a COSE envelope.
+func chainCOSE(envelope []byte) (out [][]byte, err error) {
 	var in cose.Sign1Message
 	if err := in.UnmarshalCBOR(envelope); err != nil {
-		return 0, err
+		return nil, err
 	}
 	chain, _ := in.Headers.Unprotected[cose.HeaderLabelX5Chain].([]any)
-	return len(chain), nil
+	for _, c := range chain {
+		der, _ := c.([]byte)
+		out = append(out, der)
+	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package notary
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"ephor.invalid/ephor/internal/certificate"
 	"ephor.invalid/ephor/internal/sigverify"
 	"ephor.invalid/ephor/internal/world"
 )
@@ -145,21 +147,26 @@ func readable(a sigverify.NotaryArtefact) error {
 	if len(a.Envelope) > maxEnvelope {
 		return fmt.Errorf("payload size %d exceeds %d for digest %s", len(a.Envelope), maxEnvelope, digest.FromBytes(a.Envelope))
 	}
-	var count func([]byte) (int, error)
+	var chainOf func([]byte) ([][]byte, error)
 	switch a.MediaType {
 	case mediaTypeJWS:
-		count = chainJWS
+		chainOf = chainJWS
 	case mediaTypeCOSE:
-		count = chainCOSE
+		chainOf = chainCOSE
 	default:
 		return &signature.UnsupportedSignatureFormatError{MediaType: a.MediaType}
 	}
-	n, err := count(a.Envelope)
+	chain, err := chainOf(a.Envelope)
 	if err != nil {
 		return fmt.Errorf("unable to parse the digital signature, error : %w", err)
 	}
-	if n > maxChain {
-		return tooLong(n)
+	if len(chain) > maxChain {
+		return tooLong(len(chain))
+	}
+	for _, der := range chain {
+		if c, err := x509.ParseCertificate(der); err == nil && certificate.CheckKey(c.PublicKey) != nil {
+			return certificate.CheckKey(c.PublicKey)
+		}
 	}
 	return nil
 }

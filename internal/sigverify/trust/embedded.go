@@ -1,12 +1,15 @@
 package trust
 
 import (
+	"crypto/x509"
 	_ "embed"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
+
+	"ephor.invalid/ephor/internal/certificate"
 )
 
 // publicGood is the trusted root of Sigstore's public instance, copied from github.com/sigstore/sigstore v1.10.8, file
@@ -38,7 +41,41 @@ func parse(text []byte) (*root.TrustedRoot, error) {
 	if len(r.FulcioCertificateAuthorities()) == 0 && len(r.RekorLogs()) == 0 && len(r.CTLogs()) == 0 && len(r.TimestampingAuthorities()) == 0 {
 		return nil, fmt.Errorf("the trusted root contains neither keys nor certificates")
 	}
+	if err := checkKeys(r); err != nil {
+		return nil, fmt.Errorf("the trusted root cannot be used: %w", err)
+	}
 	return r, nil
+}
+
+// checkKeys checks the sizes of all keys in a trusted root.
+func checkKeys(r *root.TrustedRoot) error {
+	var certs []*x509.Certificate
+	for _, a := range r.FulcioCertificateAuthorities() {
+		if a, ok := a.(*root.FulcioCertificateAuthority); ok {
+			certs = append(append(certs, a.Root), a.Intermediates...)
+		}
+	}
+	for _, a := range r.TimestampingAuthorities() {
+		if a, ok := a.(*root.SigstoreTimestampingAuthority); ok {
+			certs = append(append(certs, a.Root, a.Leaf), a.Intermediates...)
+		}
+	}
+	for _, c := range certs {
+		if c == nil {
+			continue
+		}
+		if err := certificate.CheckKey(c.PublicKey); err != nil {
+			return err
+		}
+	}
+	for _, logs := range []map[string]*root.TransparencyLog{r.RekorLogs(), r.CTLogs()} {
+		for _, log := range logs {
+			if err := certificate.CheckKey(log.PublicKey); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Check returns the mistake in a trusted root in JSON.

@@ -19,6 +19,8 @@ import (
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/theupdateframework/go-tuf/v2/metadata"
+
+	"ephor.invalid/ephor/internal/certificate"
 )
 
 // maxLegacy is the maximum number of single files that are read from a repository, and the maximum size of each.
@@ -81,14 +83,14 @@ func fromLegacy(files map[string][]byte, usages map[string]string) (*root.Truste
 				logs[usage][hex.EncodeToString(log.ID)] = log
 				continue
 			}
-			certificate, err := x509.ParseCertificate(block.Bytes)
+			parsed, err := certificate.Parse(block.Bytes)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			if usage == "tsa" {
-				tsa = append(tsa, certificate)
+				tsa = append(tsa, parsed)
 			} else {
-				fulcio = append(fulcio, certificate)
+				fulcio = append(fulcio, parsed)
 			}
 		}
 	}
@@ -128,6 +130,9 @@ func split(all []*x509.Certificate) (roots, between, leaves []*x509.Certificate)
 // transparencyLog returns a log with the public key. The hash of the key is its ID.
 func transparencyLog(der []byte) (*root.TransparencyLog, error) {
 	key, err := x509.ParsePKIXPublicKey(der)
+	if err == nil {
+		err = certificate.CheckKey(key)
+	}
 	if err != nil {
 		return nil, err
 	}
