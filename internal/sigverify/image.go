@@ -179,7 +179,9 @@ func (i *image) manifest(ctx context.Context, identifier string) (*v1.Manifest, 
 			return nil, err
 		}
 	}
-	i.bytes.Add(int64(len(answer.Body)))
+	if err := i.took(answer.Body); err != nil {
+		return nil, err
+	}
 	var m v1.Manifest
 	if err := json.Unmarshal(answer.Body, &m); err != nil {
 		return nil, fmt.Errorf("the manifest %s cannot be read: %w", identifier, err)
@@ -198,13 +200,26 @@ func (i *image) blob(ctx context.Context, layer v1.Descriptor, max int64) ([]byt
 // fetch reads content by its digest and caches it.
 func (i *image) fetch(ctx context.Context, from name.Repository, path string, digest v1.Hash, max int64, accept ...string) ([]byte, error) {
 	return i.blobs.Get(ctx, path, func(ctx context.Context) ([]byte, error) {
+		if err := i.took(nil); err != nil {
+			return nil, err
+		}
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: from, Path: path, Accept: accept, Max: max})
+		if err == nil {
+			err = i.took(answer.Body)
+		}
 		if err != nil {
 			return nil, err
 		}
-		i.bytes.Add(int64(len(answer.Body)))
 		return answer.Body, same(digest, answer.Body)
 	})
+}
+
+// took counts content that was read. All of it stays in memory while the image is verified.
+func (i *image) took(content []byte) error {
+	if i.bytes.Add(int64(len(content))) > maxRead {
+		return fmt.Errorf("the signatures and attestations of the image have more than %d bytes", maxRead)
+	}
+	return nil
 }
 
 // same checks that content has the digest. Only sha256 is supported.
@@ -301,7 +316,9 @@ func (i *image) referrersBy(ctx context.Context, path string) (out []referrer, e
 		if err != nil {
 			return nil, err
 		}
-		i.bytes.Add(int64(len(answer.Body)))
+		if err := i.took(answer.Body); err != nil {
+			return nil, err
+		}
 		var index struct {
 			Manifests []struct {
 				v1.Descriptor

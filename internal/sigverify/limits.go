@@ -16,7 +16,8 @@ const (
 	maxTSAChain    = 12
 	maxTSABetween  = 10 // the number of certificates between the root and the leaf
 	maxLogAnswer   = 1 << 20
-	maxAnnotations = 256 << 10 // the annotations of one layer, in bytes
+	maxRead        = 40_000_000 // all content for one image, in bytes
+	maxAnnotations = 256 << 10  // the annotations of one layer, in bytes
 )
 
 // Data that was read is cached for a short time, so that it is read once for all attestors, both webhooks and all Pods of a rollout.

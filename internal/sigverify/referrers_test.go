@@ -1,6 +1,7 @@
 package sigverify_test
 
 import (
+	"bytes"
 	"crypto/elliptic"
 	"fmt"
 	"net/http"
@@ -26,6 +27,18 @@ func TestReferrersOfUnknownRepository(t *testing.T) {
 		wants(t, err, "no matching signatures found")
 		wants(t, p.verify(byKey(key), bundles), "")
 	}
+}
+
+// The attestations of one image are not read into memory without a limit.
+func TestAttestationsTogether(t *testing.T) {
+	key, p := newKey(elliptic.P256()), newPlace(t)
+	layers := []layer{p.attested(key, "scan", map[string]any{})}
+	for n := range 5 { // each is below the limit for one
+		layers = append(layers, layer{append(bytes.Repeat([]byte(" "), 9_900_000), byte(n)), kindEnvelope, nil})
+	}
+	p.attach(".att", layers...)
+	_, err := p.statements(byKey(key), "scan")
+	wants(t, err, "!the signatures and attestations of the image have more than 40000000 bytes")
 }
 
 // A page of referrers that cannot be read is an error: it may list the signature.
