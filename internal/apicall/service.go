@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/value"
@@ -41,11 +42,12 @@ type Services struct {
 	block      list
 	allow      []*url.URL
 	tokenHosts list
+	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // NewServices validates the options. Its errors begin with `invalid HTTP flag configuration`.
 func NewServices(o ServiceOptions) (*Services, error) {
-	s := &Services{options: o}
+	s := &Services{options: o, dial: (&net.Dialer{}).DialContext}
 	var err error
 	if s.block, err = newList(o.Block); err != nil {
 		return nil, err
@@ -224,13 +226,22 @@ func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
 	}, nil
 }
 
+// The time to connect to a name, and to one of its addresses if there are others.
+const (
+	dialTimeout    = 10 * time.Second
+	addressTimeout = 3 * time.Second
+)
+
 // Dial connects to an address as calls do; packages that open their own connections use it, too. It resolves the host once, checks every
-// address, and connects to an address that was checked, so a second answer of the name server changes nothing.
+// address, and connects to an address that was checked, so a second answer of the name server changes nothing. An address that does not
+// answer, as one of IPv6 where it is not routed, leaves time for the next one.
 func (s *Services) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
 	var addresses []netip.Addr
 	if a, err := netip.ParseAddr(host); err == nil {
 		addresses = []netip.Addr{a}
@@ -245,14 +256,23 @@ func (s *Services) Dial(ctx context.Context, network, address string) (net.Conn,
 			return nil, fmt.Errorf("connection to %s blocked: IP %s falls in blocked range %s", address, a, p)
 		}
 	}
-	var dialer net.Dialer
 	var failures []error
-	for _, a := range addresses {
-		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(a.String(), port))
+	for n, a := range addresses {
+		conn, err := s.dialOne(ctx, network, net.JoinHostPort(a.String(), port), len(addresses)-n)
 		if err == nil {
 			return conn, nil
 		}
 		failures = append(failures, err)
 	}
 	return nil, errors.Join(failures...)
+}
+
+// dialOne connects to one of left addresses.
+func (s *Services) dialOne(ctx context.Context, network, address string, left int) (net.Conn, error) {
+	if end, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, min(addressTimeout, time.Until(end)/time.Duration(left)))
+		defer cancel()
+	}
+	return s.dial(ctx, network, address)
 }
