@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -58,13 +58,19 @@ const (
 	maxRequests     = 24
 )
 
+// maxSchemes is the number of hosts without TLS that are remembered, and schemeLives for how long: a registry may get TLS later.
+const (
+	maxSchemes  = 1024
+	schemeLives = time.Hour
+)
+
 // Client accesses registries. It is safe for concurrent use.
 type Client struct {
 	options Options
 	// secure and insecure keep connections, since most images need more than one request. Policies trust different certificates: a
 	// connection without a trusted certificate serves only policies that allow it.
 	secure, insecure *http.Transport
-	schemes          sync.Map // schemes of hosts that need no TLS, once they were tried
+	schemes          fetch.Cache[string, string] // of hosts that need no TLS
 	clouds           *logins
 	tokens           *tokens
 }
@@ -87,7 +93,7 @@ func New(o Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{options: o, clouds: newLogins(time.Now), tokens: newTokens(time.Now)}
+	c := &Client{options: o, clouds: newLogins(time.Now), tokens: newTokens(time.Now), schemes: fetch.Cache[string, string]{Now: time.Now, Entries: maxSchemes}}
 	c.secure, c.insecure = c.transport(false), c.transport(true)
 	return c, nil
 }

@@ -160,9 +160,10 @@ func (s *Session) scheme(ctx context.Context, host name.Registry) (string, error
 		return "https", nil
 	}
 	known := &s.client.schemes
-	if scheme, ok := known.Load(host.RegistryStr()); ok {
-		return scheme.(string), nil
+	if scheme, ok := known.Get(host.RegistryStr()); ok {
+		return scheme, nil
 	}
+	until := known.Now().Add(schemeLives)
 	probe, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(probe, http.MethodGet, "https://"+host.RegistryStr()+"/v2/", nil)
@@ -172,15 +173,15 @@ func (s *Session) scheme(ctx context.Context, host name.Registry) (string, error
 	answer, err := s.transport.RoundTrip(r)
 	if err == nil {
 		answer.Body.Close()
-		known.Store(host.RegistryStr(), "https")
+		known.Put(host.RegistryStr(), "https", until, 0)
 		return "https", nil
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	// The host answers, but without TLS, which will not change. Any other failure may be temporary.
+	// The host answers, but without TLS. Any other failure may be temporary.
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) || errors.Is(err, http.ErrSchemeMismatch) {
-		known.Store(host.RegistryStr(), "http")
+		known.Put(host.RegistryStr(), "http", until, 0)
 	}
 	return "http", nil
 }
