@@ -3,7 +3,7 @@
 //	keys := keys.New(keys.Options{Secret: readSecret, HTTP: egress})
 //	all, err := keys.All(ctx, &world.KeyAttestor{KMS: "awskms:///alias/release"}, confined)
 //
-// A key text is parsed once. The answers of key services and URLs are valid for an hour, and longer while the service does not answer.
+// A key text is parsed once. The answers of key services and URLs are valid for an hour, and for a day while the service does not answer.
 // Requests to key services use the identity that the cloud gives to this process (see the file of each service). These credentials are
 // sent only to the hosts of that cloud, and are never part of an error. Requests of namespaced policies may only use URLs that
 // Options.Permit permits. Keys are never read from files or environment variables of this process.
