@@ -60,7 +60,7 @@ const (
 	shutdownTime = 5 * time.Second
 )
 
-// identity identifies equal events. Nobody outside of the process can make two events with the same one, since the seed is random.
+// identity identifies equal events. The seed is random, so that another process cannot find two events with the same one.
 type identity uint64
 
 // written is an event that may repeat.
