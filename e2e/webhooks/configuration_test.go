@@ -303,6 +303,12 @@ func TestNamespaceGoes(t *testing.T) {
 	cluster.Apply(t, refusing("left", "ConfigMap, Namespace", "", ""))
 	ready(t, "clusterpolicy", "left")
 	answers(t, configMap("default", "a"), "the policy left says no")
+	t.Cleanup(func() { // other tests need the namespace
+		cluster.Must(t, "", "wait", "--for=delete", "namespace", namespace)
+		if err := cluster.Install(context.Background(), ""); err != nil {
+			t.Error(err)
+		}
+	})
 	cluster.Must(t, "", "delete", "namespace", namespace, "--wait=false")
 	suite.Eventually(t, func() error {
 		if left := stored(t); len(left) > 0 {

@@ -40,7 +40,7 @@ func stateOf(resource schema.GroupVersionResource, o *metav1.PartialObjectMetada
 }
 
 // passing are the resources whose objects come and go by themselves.
-var passing = map[string]bool{"events": true, "leases": true, "endpoints": true, "endpointslices": true, "componentstatuses": true}
+var passing = map[string]bool{"events": true, "leases": true, "endpoints": true, "endpointslices": true, "componentstatuses": true, "ipaddresses": true}
 
 // Inventory lists the objects of the API server.
 func (c *Cluster) Inventory(ctx context.Context) (Inventory, error) {
