@@ -160,7 +160,7 @@ func (f *finder) glob(pattern string) {
 
 func (f *finder) directory(dir string) {
 	before, deeper := len(f.inputs), false
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := Walk(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			f.fail(path, missingHint(err), "%s", reason(err))
 			return nil
@@ -173,21 +173,46 @@ func (f *finder) directory(dir string) {
 			}
 			return nil
 		}
-		if !hidden && isManifest(path) {
+		switch {
+		case hidden:
+		case isManifest(path):
 			f.file(path, false)
+		case f.options.Recursive && d.Type()&fs.ModeSymlink != 0 && isDirectory(path):
+			f.diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: diag.Position{File: path}, Summary: "this link to a directory is not followed", Hint: "name it as well, if its files are meant",
+			})
 		}
 		return nil
 	})
 	if err != nil {
 		f.fail(dir, missingHint(err), "%s", reason(err))
 	}
-	if err == nil && len(f.inputs) == before && len(f.diags) == 0 {
+	if err == nil && len(f.inputs) == before && !f.diags.HasErrors() {
 		hint := "give a directory that holds .yaml, .yml or .json files"
 		if deeper {
 			hint = "the directories below it are not read: name them, as in " + filepath.Join(dir, "*", "*.yaml")
 		}
 		f.fail(dir, hint, "no manifests in this directory")
 	}
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// Walk is filepath.WalkDir, also for a path that is a link to a directory. It does not follow links below it.
+func Walk(path string, visit fs.WalkDirFunc) error {
+	root := path
+	if isDirectory(path) {
+		root += string(filepath.Separator) // of such a path, the file system follows the link
+	}
+	return filepath.WalkDir(root, func(found string, d fs.DirEntry, err error) error {
+		if found == root {
+			found = path
+		}
+		return visit(found, d, err)
+	})
 }
 
 // IsYAML reports whether the name is that of a YAML file. Extensions are compared without regard to case.

@@ -85,7 +85,7 @@ type tests struct {
 func (t *tests) all(ctx context.Context) (passed bool, err error) {
 	converted := 0
 	for _, root := range t.options.tests {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		err := source.Walk(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", path, terminal.Unreadable(err))
 			}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -165,7 +164,7 @@ func yamlFiles(paths []string, wanted func(name string) bool) ([]string, error) 
 		if _, err := os.Stat(p); err != nil {
 			return nil, fmt.Errorf("%s: %w", p, terminal.Unreadable(err))
 		}
-		err := filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+		err := source.Walk(p, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && (path == p || wanted(d.Name())) && !slices.Contains(out, path) {
 				out = append(out, path)
 			}

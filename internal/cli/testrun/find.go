@@ -97,7 +97,7 @@ func findTests(paths []string, fileName string) ([]string, error) {
 			continue
 		}
 		var below []string
-		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+		err = source.Walk(p, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && strings.EqualFold(d.Name(), fileName) {
 				below = append(below, path)
 			}

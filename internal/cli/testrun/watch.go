@@ -7,10 +7,11 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"ephor.invalid/ephor/internal/source"
 )
 
 // watchEvery is the interval at which files are checked.
@@ -65,7 +66,7 @@ func (o *options) fingerprint() uint64 {
 		return nil
 	}
 	for _, p := range o.paths {
-		filepath.WalkDir(p, look)
+		source.Walk(p, look)
 	}
 	cases, _, err := loadTests(o.paths, o.fileName, o.clones)
 	if err != nil {
@@ -77,7 +78,7 @@ func (o *options) fingerprint() uint64 {
 				fmt.Fprintln(h, f, "missing")
 				continue
 			}
-			filepath.WalkDir(f, look)
+			source.Walk(f, look)
 		}
 	}
 	return h.Sum64()
