@@ -84,20 +84,31 @@ type tests struct {
 // all converts the tests of the paths into folders below the output, and reports whether all of them pass.
 func (t *tests) all(ctx context.Context) (passed bool, err error) {
 	converted := 0
+	written := map[string]string{} // the test files by the folders of their converted ones
 	for _, root := range t.options.tests {
 		err := source.Walk(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", path, terminal.Unreadable(err))
 			}
-			if d.IsDir() || d.Name() != testFile {
+			if d.IsDir() || path != root && !strings.EqualFold(d.Name(), testFile) {
 				return nil
 			}
-			below, err := filepath.Rel(root, filepath.Dir(path))
-			if err != nil {
-				return err
+			below := "."
+			if path != root {
+				if below, err = filepath.Rel(root, filepath.Dir(path)); err != nil {
+					return err
+				}
 			}
-			made, err := t.one(ctx, path, filepath.Join(t.options.dir, below))
+			to := filepath.Join(t.options.dir, below)
+			if other := written[to]; other != "" {
+				t.diags.Add(diag.Diagnostic{
+					Pos: diag.Position{File: path}, Summary: "it is not converted: " + to + " holds the test that was converted from " + other, Hint: "give a folder above both with --tests, or convert them one after the other",
+				})
+				return nil
+			}
+			made, err := t.one(ctx, path, to)
 			if made {
+				written[to] = path
 				converted++
 			}
 			return err
