@@ -2,6 +2,7 @@ package testrun
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,6 +233,9 @@ func (r *testRun) choose(e *wantedResult) (groups []chosenObjects, missing []str
 	for _, name := range e.Resources {
 		namespace, plain, qualified := strings.Cut(name, "/")
 		add(name, func(o *testObject) bool {
+			if o.payload != policy.NoPayload {
+				return o.name == filepath.Clean(name)
+			}
 			return !qualified && (o.name == name || o.request != nil && o.request.UID == name) || qualified && o.namespace == namespace && o.name == plain
 		})
 	}

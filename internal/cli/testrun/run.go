@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -265,7 +266,7 @@ func (r *testRun) loadPayloads() error {
 			if err != nil {
 				return err
 			}
-			r.resources = append(r.resources, &testObject{value: read[0].Value, payload: given.sort, name: path})
+			r.resources = append(r.resources, &testObject{value: read[0].Value, payload: given.sort, name: filepath.Clean(path)})
 		}
 	}
 	return nil
