@@ -42,6 +42,9 @@ func TestT12GitURL(t *testing.T) {
 			"results: [{policy: need-label, rule: check, resources: [web], result: fail}]\n",
 		"tests/values.yaml": "apiVersion: x\nkind: Test\npolicies: [../policies/p.yaml]\nresources: [../deploy/pod.yaml]\nvariables: ../.git/config\n" +
 			"results: [{policy: need-label, rule: check, resources: [web], result: fail}]\n",
+		"tests/payload.yaml": "apiVersion: x\nkind: Test\npolicies: [../policies/p.yaml]\njsonPayloads: [../../gone/a.json]\nhttpPayloads: [../../gone/b.json]\nclusterResources: [cluster.yaml]\n" +
+			"results: [{policy: need-label, rule: check, resources: [web], result: fail}]\n",
+		"tests/cluster.yaml": "apiVersion: cli.kyverno.io/v1alpha1\nkind: ClusterResource\nspec: {crds: [../../gone/c.yaml]}\n",
 	} {
 		path := filepath.Join(work, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -77,6 +80,9 @@ func TestT12GitURL(t *testing.T) {
 		{[]string{"test", url, "-f", "outside.yaml"}, 1, "gone/pod.yaml: this path leads out of the repository"},
 		{[]string{"test", url, "-f", "outside.yaml"}, 1, filepath.Join(work, "deploy", "pod.yaml") + ": this path leads out of the repository"},
 		{[]string{"test", url, "-f", "values.yaml"}, 1, "this is git's own folder"},
+		{[]string{"test", url, "-f", "payload.yaml"}, 1, "gone/a.json: this path leads out of the repository"},
+		{[]string{"test", url, "-f", "payload.yaml"}, 1, "gone/b.json: this path leads out of the repository"},
+		{[]string{"test", url, "-f", "payload.yaml"}, 1, "gone/c.yaml: this path leads out of the repository"},
 		{[]string{"test", url + "/gone"}, 1, "failed to clone the branch gone"},
 	} {
 		var out bytes.Buffer

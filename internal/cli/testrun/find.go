@@ -173,6 +173,12 @@ func (c *testCase) files() []string {
 	lists := [][]string{
 		{c.path}, c.within(c.Policies...), c.within(c.Resources...), c.within(c.Requests...), c.within(c.TargetResources...), c.within(c.PolicyExceptions...),
 		c.within(c.ParamResources...), c.within(c.ClusterResources...), c.within(c.Variables, c.UserInfo, c.Context),
+		c.within(c.JSONPayload), c.within(c.JSONPayloads...), c.within(c.HTTPPayloads...), c.within(c.EnvoyPayloads...),
+	}
+	for _, path := range c.within(c.ClusterResources...) {
+		if cluster, diags := clivalues.ReadClusterResource(path); !diags.HasErrors() {
+			lists = append(lists, definitions(path, cluster.Spec.CRDs))
+		}
 	}
 	for _, g := range c.GlobalContextEntries {
 		lists = append(lists, c.within(g.ResourceFiles...))

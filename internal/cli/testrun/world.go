@@ -121,12 +121,7 @@ func (r *testRun) loadDefinitions() error {
 			}
 			r.cluster = append(r.cluster, m)
 		}
-		for _, f := range cluster.Spec.CRDs {
-			if !filepath.IsAbs(f) {
-				f = filepath.Join(filepath.Dir(path), f)
-			}
-			files = append(files, f)
-		}
+		files = append(files, definitions(path, cluster.Spec.CRDs)...)
 	}
 	defined, diags := load.Definitions(files)
 	if diags.HasErrors() {
@@ -142,4 +137,15 @@ func (r *testRun) loadDefinitions() error {
 	r.names = defined.Names
 	r.scopes, r.cluster = defined.Scopes, append(r.cluster, defined.Objects...)
 	return nil
+}
+
+// definitions returns the paths of the definitions that a ClusterResource file names.
+func definitions(path string, names []string) (out []string) {
+	for _, f := range names {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(filepath.Dir(path), f)
+		}
+		out = append(out, f)
+	}
+	return out
 }
