@@ -108,7 +108,11 @@ func (in *Installation) list(ctx context.Context) ([]client.Object, error) {
 	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
-	if err := errors.Join(in.Client.List(ctx, &validating, ours), in.Client.List(ctx, &mutating, ours)); err != nil {
+	err := in.Client.List(ctx, &validating, ours)
+	if err == nil {
+		err = in.Client.List(ctx, &mutating, ours)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list the webhook configurations: %w", err)
 	}
 	var out []client.Object

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -52,7 +51,7 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 		return nil, err
 	}
 	if c.Kinds, err = servedBy(resources); err != nil {
-		return nil, fmt.Errorf("list what the cluster serves: %w%s", err, refused(config.Host, err))
+		return nil, fmt.Errorf("list what the cluster serves: %w", err)
 	}
 	c.server = resources
 	if c.Client, err = cluster.Client(config); err != nil {
@@ -87,14 +86,6 @@ func (c *Cluster) Server() clientdiscovery.ServerVersionInterface {
 		return nil
 	}
 	return c.server
-}
-
-// refused explains an error for which no program answered at the address of the API server; empty for other errors.
-func refused(host string, err error) string {
-	if !utilnet.IsConnectionRefused(err) {
-		return ""
-	}
-	return " (no API server answers at " + host + ": start the cluster, or choose another one with --kubeconfig or --context)"
 }
 
 // NamespaceLabels reads the labels of a namespace once.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -24,7 +26,22 @@ func Config(kubeconfig, context string) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w%s", err, contextHint(rules, context))
 	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return explained{next, config.Host} })
 	return config, nil
+}
+
+// explained says what to do when no program answers at the address of the API server.
+type explained struct {
+	next http.RoundTripper
+	host string
+}
+
+func (e explained) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := e.next.RoundTrip(r)
+	if utilnet.IsConnectionRefused(err) {
+		err = fmt.Errorf("%w (no API server answers at %s: start the cluster, or choose another one with --kubeconfig or --context)", err, e.host)
+	}
+	return response, err
 }
 
 // noConfig returns the error for a machine without a cluster: no file is named, or the files that are named do not exist.
