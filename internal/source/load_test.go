@@ -188,6 +188,33 @@ func TestKeyGivenTwice(t *testing.T) {
 	}
 }
 
+// JSON is no exception.
+func TestKeyGivenTwiceInJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a": 1, "b": {"c": 1,` + "\n\t" + `"c": 2}}`: `f:2: warning: the key "c" is given twice in one mapping (the last one counts; remove the other)`,
+		`{"rules": [1], "rules": []}`:                  `f:1: the key "rules" is given twice in one mapping (write the items as one list)`,
+		`{"a": [{"b": 1}, {"b": 1}]}`:                  "",
+	} {
+		if _, diags := Split("f", text)[0].Value(Exact); len(diags) > 0 != (want != "") || want != "" && diags.Error() != want {
+			t.Errorf("%s: got %v", text, diags)
+		}
+	}
+}
+
+func TestListWithoutItems(t *testing.T) {
+	for text, want := range map[string]string{
+		"items: {kind: Pod}":      `f:3: a List has its objects in the list items, and this one has none (write them below ` + "`items:`" + `, each after a dash)`,
+		"item: [{kind: Pod}]":     `f:1: a List has its objects in the list items, and this one has none (write them below ` + "`items:`" + `, each after a dash)`,
+		"items:":                  "",
+		"metadata: {}\nitems: []": "",
+	} {
+		objects, diags := Split("f", "apiVersion: v1\nkind: List\n"+text+"\n")[0].Decode(Exact)
+		if len(objects) > 0 || len(diags) > 0 != (want != "") || want != "" && diags.Error() != want {
+			t.Errorf("%s: got %v", text, diags)
+		}
+	}
+}
+
 func TestNormalise(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"{apiVersion: v1, kind: Pod, metadata: {name: a}}", "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: default}}"},

@@ -44,17 +44,10 @@ func (d Document) Decode(n Numbers) ([]Object, diag.List) {
 // Value decodes the document as one JSON value.
 func (d Document) Value(n Numbers) (any, diag.List) {
 	if t := d.jsonText(); t != "" {
-		var v any
-		var err error
-		if n == Floats {
-			v, err = value.DecodeJSONFloat([]byte(t))
-		} else {
-			v, err = value.DecodeJSON([]byte(t))
-		}
-		if err == nil {
+		if v, unique, err := value.DecodeUnique(t, n == Floats); err == nil && unique {
 			return v, nil
 		}
-		// Invalid JSON may still be YAML in flow style; if it is not, the parser below finds the line.
+		// Invalid JSON may still be YAML in flow style. If it is not, and if a key is given twice, the parser below finds the line.
 	}
 	root, err := nodes(d.text)
 	if err != nil {
@@ -130,6 +123,11 @@ func (d Document) expand(m map[string]any, path string, out []Object) ([]Object,
 		return out, diag.List{mistake}
 	}
 	items, isList := m["items"].([]any)
+	if kind == "List" && apiVersion == "v1" && !isList {
+		if given, has := m["items"]; !has || given != nil {
+			return out, diag.List{{Pos: o.Pos("items"), Summary: "a List has its objects in the list items, and this one has none", Hint: "write them below `items:`, each after a dash"}}
+		}
+	}
 	if !strings.HasSuffix(kind, "List") || !isList && !(kind == "List" && apiVersion == "v1") {
 		return append(out, o), nil
 	}

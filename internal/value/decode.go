@@ -39,12 +39,17 @@ func DecodeJSON(b []byte) (any, error) { return decode(string(b), false) }
 func DecodeJSONFloat(b []byte) (any, error) { return decode(string(b), true) }
 
 func decode(text string, floats bool) (any, error) {
+	v, _, err := DecodeUnique(text, floats)
+	return v, err
+}
+
+// DecodeUnique is DecodeJSON, or with floats DecodeJSONFloat, and reports whether the keys of every object are unique.
+func DecodeUnique(text string, floats bool) (v any, unique bool, err error) {
 	r := Reader{s: text, floats: floats}
-	v, err := r.Any()
-	if err != nil {
-		return nil, err
+	if v, err = r.Any(); err != nil {
+		return nil, false, err
 	}
-	return v, r.End()
+	return v, !r.twice, r.End()
 }
 
 // scratch holds the members of the objects and lists that are being read, so that each map and list is allocated in its final size. It is a
@@ -125,6 +130,7 @@ func (r *Reader) object(sc *scratch, depth int, f *Fields) (any, error) {
 	for i, k := range keys {
 		m[k] = values[i]
 	}
+	r.twice = r.twice || len(m) < len(keys)
 	sc.keys, sc.values = sc.keys[:k0], sc.values[:v0]
 	return m, nil
 }

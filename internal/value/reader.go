@@ -21,6 +21,7 @@ type Reader struct {
 	depth  int
 	items  int
 	floats bool
+	twice  bool // an object had a key twice
 }
 
 // NewReader returns a Reader of text. Numbers are read as by DecodeJSON.
