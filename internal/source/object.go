@@ -30,6 +30,20 @@ func (o Object) Name() string {
 	return s
 }
 
+// Misnamed warns of a name or namespace that is no text, such as n, 123 or 1e3 without quotation marks: the object would have none.
+func (o Object) Misnamed() (diags diag.List) {
+	m, _ := o.Value["metadata"].(map[string]any)
+	for _, key := range []string{"name", "generateName", "namespace"} {
+		if _, isText := m[key].(string); m[key] != nil && !isText {
+			path := "metadata." + key
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: o.Pos(path), Path: path, Summary: "expected a text, found " + describe(m[key]) + ": the API server refuses the object", Hint: "put the value in quotes",
+			})
+		}
+	}
+	return diags
+}
+
 // Decode decodes the document's objects: one, or the items of a List. Mistakes are errors with positions; warnings (a duplicate key) are
 // returned together with the objects.
 func (d Document) Decode(n Numbers) ([]Object, diag.List) {

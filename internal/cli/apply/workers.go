@@ -34,6 +34,7 @@ func (j *workers) batch(b *batch) evaluated {
 		out.diags = append(out.diags, diags...)
 		for i := range objects {
 			j.definitions.Scopes.Normalise(objects[i].Value)
+			out.diags.Add(objects[i].Misnamed()...)
 		}
 		j.objects(j.evaluator, objects, &out)
 	}

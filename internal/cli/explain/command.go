@@ -119,6 +119,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	objects := make([]map[string]any, len(resources)) // as in apply, calls to the API server find these objects
 	for i := range resources {
 		source.Normalise(resources[i].Value)
+		diags.Add(resources[i].Misnamed()...)
 		objects[i] = resources[i].Value
 	}
 	signatures, err := remote.Signatures()

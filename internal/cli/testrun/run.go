@@ -385,6 +385,7 @@ func (r *testRun) loadResources() error {
 		r.diags.Add(diags...)
 		for _, o := range objects {
 			r.scopes.Normalise(o.Value)
+			r.diags.Add(o.Misnamed()...)
 			switch group {
 			case 1:
 				r.targets = append(r.targets, o.Value)
