@@ -32,6 +32,13 @@ func (o *options) writeExceptions(w io.Writer, entries []report.Entry) (diags di
 		if e.Status != policy.StatusFail || e.Program.Namespace != "" && o.request == nil {
 			continue
 		}
+		if e.Resource.Kind != "" && e.Resource.Name == "" { // an exception for it would be one for all objects that are created by generateName
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Code: diag.Unchecked, Summary: "no exception is written for the policy " + e.Program.Key() + " and a " + e.Resource.Kind + " without a name",
+				Hint: "give the object its metadata.name",
+			})
+			continue
+		}
 		object := exceptionFor(e, o.exceptionTTL)
 		if k := o.families.Kinds().Owner(e.Program.APIVersion, e.Program.Kind); k != nil && !k.Rules {
 			if k.Foreign || e.Resource.Kind == "" {
