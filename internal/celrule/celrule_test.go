@@ -150,8 +150,7 @@ func TestBudget(t *testing.T) {
 	for i := range list {
 		list[i] = int64(1)
 	}
-	var request budget.Request
-	request.Reset()
+	request := budget.NewRequest()
 	var last error
 	evaluations := 0
 	for ; last == nil && evaluations < 1000; evaluations++ {

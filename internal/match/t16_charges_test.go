@@ -21,8 +21,7 @@ func TestT16Names(t *testing.T) {
 	r := &policy.Request{Review: policy.Review{Name: strings.Repeat("a", 250), Namespace: strings.Repeat("a", 60), User: &policy.User{Username: strings.Repeat("a", 250)}}}
 	for name, compared := range map[string]test{"names": matchNames(patterns), "users": matchSubjects(subjects)} {
 		m := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes)
-		var of budget.Request
-		of.Reset()
+		of := budget.NewRequest()
 		var a budget.Account
 		of.Open(&a, t, true)
 		m.Charge(&a)

@@ -73,8 +73,7 @@ func TestBombs(t *testing.T) {
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{}, "list": list,
 			})}}
 			meter, account := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes), budget.Account{}
-			var all budget.Request
-			all.Reset()
+			all := budget.NewRequest()
 			all.Open(&account, p, false)
 			meter.Charge(&account)
 			var before, after runtime.MemStats
@@ -107,8 +106,7 @@ func TestCostIsCharged(t *testing.T) {
 	p := Compile(Source{Policy: decoded(t, replicas+"  validations: [{expression: variables.count <= 5}]\n")}, Options{})
 	req := &policy.Request{Review: policy.Review{Operation: policy.Create, Object: value.Of(map[string]any{"spec": map[string]any{"replicas": int64(4)}})}}
 	meter, account := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes), budget.Account{}
-	var all budget.Request
-	all.Reset()
+	all := budget.NewRequest()
 	all.Open(&account, p, false)
 	meter.Charge(&account)
 	before := meter.Left(1 << 40)

@@ -26,8 +26,7 @@ func TestT8ExpressionsAreCharged(t *testing.T) {
 		Operation: policy.Create, Object: value.Of(object), Name: "d",
 		GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, GVR: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
 	}}
-	var all budget.Request
-	all.Reset()
+	all := budget.NewRequest()
 	var over error
 	n := 0
 	for ; over == nil && n < 1000; n++ {
