@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -155,6 +156,9 @@ func (l *limiter) allow(address string, qps float64, burst int) bool {
 const (
 	smallBody   = 128 << 10
 	largeBodies = 64 << 20
+	// largeBodiesOfOne is the part of largeBodies that the reviews of one namespace hold at most while they are evaluated: a tenant whose images lie
+	// in a registry that does not answer leaves room for the large objects of others.
+	largeBodiesOfOne = largeBodies / 2
 )
 
 // reserve waits until there is room for a large body of n bytes, while ctx allows. release frees the room.
@@ -163,4 +167,30 @@ func (s *Server) reserve(ctx context.Context, n int64) (release func(), err erro
 		return nil, errors.New("too many large reviews at once")
 	}
 	return func() { s.large.Release(n) }, nil
+}
+
+// largeReviews counts the bytes of the large reviews that are evaluated, by namespace.
+type largeReviews struct {
+	mu   sync.Mutex
+	held map[string]int
+}
+
+// hold counts a review of n bytes, unless too many of its namespace are evaluated. release ends it.
+func (l *largeReviews) hold(namespace string, n int) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[namespace]+n > largeBodiesOfOne {
+		return nil, fmt.Errorf("too many large reviews of namespace %q at once", namespace)
+	}
+	if l.held == nil {
+		l.held = map[string]int{}
+	}
+	l.held[namespace] += n
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.held[namespace] -= n; l.held[namespace] == 0 {
+			delete(l.held, namespace)
+		}
+	}, nil
 }

@@ -287,6 +287,46 @@ func TestLargeReviewsShareMemory(t *testing.T) {
 	}
 }
 
+// T24: the large reviews of one namespace, which may wait for a registry, leave room for those of others.
+func TestT24LargeReviewsOfANamespace(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil)
+	body := configMap(`,"annotations":{"a":"` + strings.Repeat("x", 2*smallBody) + `"}`)
+	post := func() int {
+		w := newRecorder()
+		srv.ServeHTTP(w, newReview(body))
+		return w.Code
+	}
+	release, err := srv.evaluated.hold(namespaceOf(t, body), largeBodiesOfOne-len(body)+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := post(); code != http.StatusTooManyRequests {
+		t.Errorf("%d while reviews of the namespace take its part", code)
+	}
+	release()
+	other, err := srv.evaluated.hold("another", largeBodiesOfOne)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := post(); code != http.StatusOK {
+		t.Errorf("%d while reviews of another namespace take its part", code)
+	}
+	other()
+	if len(srv.evaluated.held) > 0 || !srv.large.TryAcquire(largeBodies) {
+		t.Errorf("reviews that were answered still hold memory: %v", srv.evaluated.held)
+	}
+}
+
+// namespaceOf returns the namespace of a review.
+func namespaceOf(t *testing.T, body []byte) string {
+	t.Helper()
+	req, err := decodeReview(string(body), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req.Namespace
+}
+
 // newReview returns a request with the body, newRecorder a recorder of the answer.
 func newReview(body []byte) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/validate/fail", bytes.NewReader(body))

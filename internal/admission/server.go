@@ -116,6 +116,7 @@ type Server struct {
 	gate                              gate
 	lost                              func()              // failed, as a value
 	large                             *semaphore.Weighted // bytes of large bodies
+	evaluated                         largeReviews
 
 	synchronizing synchronizing
 
@@ -314,6 +315,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !client.covers(req.GVR.Group) {
 		http.Error(w, errTokenOfAnother.Error(), http.StatusForbidden)
 		return
+	}
+	if len(body) > smallBody {
+		release, err := s.evaluated.hold(req.Namespace, len(body))
+		if err != nil {
+			failed()
+			http.Error(w, err.Error(), http.StatusTooManyRequests)
+			return
+		}
+		defer release()
 	}
 	if s.Lookups && s.Record != nil && at.Stages != 0 {
 		req.Tape = taped.New()
