@@ -96,11 +96,8 @@ func (c *Cluster) define(ctx context.Context, definitions []byte) error {
 	if _, err := c.Kubectl(ctx, definitions, "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	// kubectl gives up at once on a definition that has no status yet.
-	return c.Wait(ctx, "the definitions to be established", func() error {
-		_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all")
-		return err
-	})
+	_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all")
+	return err
 }
 
 // Adopt uses the Deployments and Services that another program, such as Helm, installed in a namespace. It starts no controller; Start runs

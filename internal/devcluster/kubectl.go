@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Kubectl runs kubectl as administrator. The error contains the output of kubectl. `kubectl wait` waits as long as Patience allows, unless the
@@ -25,6 +26,15 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (st
 		run = c.kubectl.alone
 	}
 	a, err := run(ctx, stdin, append([]string{"--kubeconfig=" + c.Kubeconfig}, args...))
+	// kubectl does not wait for an object whose conditions the API server has not written yet, such as a definition.
+	for err == nil && args[0] == "wait" && bytes.Contains(a.Stderr, []byte("status.conditions accessor error: <nil>")) {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(Pause(0)):
+		}
+		a, err = run(ctx, stdin, append([]string{"--kubeconfig=" + c.Kubeconfig}, args...))
+	}
 	if err == nil && a.Code != 0 {
 		err = fmt.Errorf("exit status %d", a.Code)
 	}
