@@ -182,6 +182,13 @@ var bombs = []bomb{
 	{name: "podSecurity: 8,000 containers", policy: rule("validate: {podSecurity: {level: restricted}}"), object: func() string {
 		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + numbered(8_000, `{"name":"n%d","image":"i","securityContext":{"privileged":true}}`) + `}}`
 	}, status: "fail", message: "It violates PodSecurity"},
+	{name: "podSecurity: 7,000 containers, 200 exclusions", policy: rule("validate: {podSecurity: {level: restricted, exclude: " +
+		items(200, `{"controlName":"Privilege Escalation","images":["*"],"restrictedField":"spec.containers[*].securityContext.allowPrivilegeEscalation","values":["x*"]}`) + "}}"), object: func() string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + numbered(7000, `{"name":"c%d","image":"nginx","securityContext":{"allowPrivilegeEscalation":true}}`) + `}}`
+	}, status: "error", message: exhausted},
+	{name: "podSecurity: 160,000 capabilities", policy: rule("validate: {podSecurity: {level: restricted}}"), object: func() string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":[{"securityContext":{"capabilities":{"add":` + numbered(160_000, `"X%07d"`) + `}}}]}}`
+	}, status: "error", message: exhausted},
 	{name: "cel: loops in loops over 10,000", policy: rule("validate: {cel: {expressions: [{expression: \"object.spec.list.all(a, object.spec.list.all(b, object.spec.list.all(c, a + b + c >= 0)))\"}]}}"), object: pod(numbered(10_000, "%d")), status: "error", message: "running out of cost budget"},
 	{name: "cel: a text that doubles", policy: rule("validate: {cel: {variables: [" + celDoubled(30) + "], expressions: [{expression: \"size(variables.v30) > 0\"}]}}"), status: "error", message: "actual cost limit exceeded"},
 	{name: "reportProperties of a doubled text", policy: rule(append(append([]string{"context:"}, templated(30, "xxxxxxxx", "{{V}}{{V}}")...), "reportProperties: {a: \"{{v30}}\"}", "validate: {message: bad, pattern: {metadata: {name: p}}}")...), status: "pass"},

@@ -27,8 +27,8 @@ func (f *finder) annotations(chosen func(key string) bool) {
 		if name := key[strings.LastIndexByte(key, '/')+1:]; names[name] {
 			spec.Containers = []corev1.Container{{Name: name}}
 		}
-		if !f.run(&one, &spec).Allowed {
-			f.found = append(f.found, FieldError{Field: "metadata.annotations[" + key + "]", Value: text})
+		if f.forbidsWith(&one, &spec) {
+			f.report(FieldError{Field: "metadata.annotations[" + key + "]", Value: text})
 		}
 	}
 }

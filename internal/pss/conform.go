@@ -14,24 +14,25 @@ import (
 // empty containers take 1 GB. A pod of 1,000 containers stays below the bound.
 const maxTyped = 4 << 20
 
-// conforms checks that a decoded object has the types of Kubernetes' Go type.
-func conforms(obj map[string]any, t reflect.Type, meter *budget.Meter) error {
+// conforms checks that a decoded object has the types of Kubernetes' Go type. It returns the number of its values.
+func conforms(obj map[string]any, t reflect.Type, meter *budget.Meter) (nodes int, err error) {
 	w := walker{meter: meter}
 	fits := w.fits(obj, shapeOf(t))
 	if w.err != nil {
-		return w.err
+		return 0, w.err
 	}
 	if fits {
-		return nil
+		return w.nodes, nil
 	}
 	// A value does not fit, or needs a closer look than the walk takes. The standard decoder decides, and its error is
 	// familiar to users.
-	return json.Unmarshal(value.AppendJSON(nil, obj), reflect.New(t).Interface())
+	return w.nodes, json.Unmarshal(value.AppendJSON(nil, obj), reflect.New(t).Interface())
 }
 
 // walker walks over a value along a shape.
 type walker struct {
 	meter *budget.Meter
+	nodes int
 	bytes int // memory of decoded lists
 	err   error
 }
@@ -81,6 +82,7 @@ func (w *walker) fits(v any, s *shape) bool {
 
 // step counts the work and the memory of one node.
 func (w *walker) step(nodes, bytes int) bool {
+	w.nodes += nodes
 	if w.err = w.meter.Step(nodes); w.err != nil {
 		return false
 	}

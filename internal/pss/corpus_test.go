@@ -34,7 +34,7 @@ func TestS20(t *testing.T) {
 			if err != nil {
 				t.Fatal(file, kind, err)
 			}
-			violations := standard.Check(pod)
+			violations := check(standard, pod)
 			if (len(violations) == 0) != (verdict == "pass") {
 				t.Errorf("%s as %s: %d violations", file, kind, len(violations))
 			}

@@ -60,7 +60,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, v := range standard.Check(pod) {
+		for _, v := range check(standard, pod) {
 			if len(v.Fields) == 0 || v.Text(pod) == "" {
 				t.Fatalf("nothing to blame for %s", v.ID)
 			}
@@ -104,7 +104,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(level, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				standard.Check(pod)
+				check(standard, pod)
 			}
 		})
 	}

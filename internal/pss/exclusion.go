@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
@@ -37,66 +38,93 @@ func compileExclusion(in *kyvernov1.PodSecurityStandard) exclusion {
 }
 
 // Except removes from violations of the pod what the exclusions exempt; a violation without remaining fields is removed.
-// It changes neither list.
-func (s *Standard) Except(pod *Pod, violations []Violation, lists ...Exclusions) []Violation {
+// It changes neither list. The error wraps budget.ErrExhausted; meter may be nil.
+func (s *Standard) Except(pod *Pod, meter *budget.Meter, violations []Violation, lists ...Exclusions) ([]Violation, error) {
 	var out []Violation
+	j := &judge{pod: pod, meter: meter}
 	for i := range violations {
 		v := violations[i]
+		v.Fields = slices.Clone(v.Fields)
 		for _, list := range lists {
 			for k := range list {
 				if x := &list[k]; x.control == v.Control && len(v.Fields) > 0 {
-					v.Fields = x.remaining(pod, &v)
-					if len(v.Fields) == 0 {
-						v.check = nil
-					}
+					j.apply(x, &v)
 				}
 			}
 		}
-		if v.check != nil {
+		if j.err != nil {
+			return nil, j.err
+		}
+		if len(v.Fields) > 0 || len(violations[i].Fields) == 0 {
 			out = append(out, v)
 		}
 	}
-	return out
+	return out, nil
 }
 
-// remaining returns the fields of the violation that the exclusion does not exempt.
-func (x *exclusion) remaining(pod *Pod, v *Violation) []FieldError {
-	var ofPod map[string]bool
-	if len(x.images) == 0 {
-		ofPod = x.exemptOfPod(pod, v.check)
+// judge applies exclusions to the violations of a pod.
+type judge struct {
+	pod   *Pod
+	meter *budget.Meter
+	err   error // the budget is exhausted
+}
+
+// pays charges steps. It returns false if the budget is exhausted.
+func (j *judge) pays(steps int) bool {
+	if j.err == nil {
+		j.err = j.meter.Step(steps)
 	}
-	var out []FieldError
-	for i := range v.Fields {
-		if e := &v.Fields[i]; !x.exempts(pod, e, ofPod) {
-			out = append(out, *e)
+	return j.err == nil
+}
+
+// matches reports whether one of the patterns matches.
+func (j *judge) matches(patterns []wildcard.Pattern, s string) bool {
+	for i := range patterns {
+		if !j.pays(patternSteps + patterns[i].Cost(s)) {
+			return false
+		}
+		if patterns[i].Match(s) {
+			return true
 		}
 	}
-	return out
+	return false
 }
 
-func (x *exclusion) exempts(pod *Pod, e *FieldError, ofPod map[string]bool) bool {
-	if !x.names(e) {
+// The cost of comparing a text with a pattern, and a field with that of an exclusion.
+const patternSteps, namedSteps = 2, 30
+
+// apply removes the fields of the violation that the exclusion exempts.
+func (j *judge) apply(x *exclusion, v *Violation) {
+	var ofPod map[string]bool
+	if len(x.images) == 0 {
+		ofPod = j.exemptOfPod(x, v.check)
+	}
+	v.Fields = slices.DeleteFunc(v.Fields, func(e FieldError) bool { return j.exempts(x, &e, ofPod) })
+}
+
+func (j *judge) exempts(x *exclusion, e *FieldError, ofPod map[string]bool) bool {
+	if !j.names(x, e) {
 		return false
 	}
 	if len(x.images) == 0 {
 		return ofPod[anyIndex(e.Field)]
 	}
-	c := pod.containerAt(e.at)
-	return c != nil && slices.ContainsFunc(x.images, func(p wildcard.Pattern) bool { return p.Match(c.Image) })
+	c := j.pod.containerAt(e.at)
+	return c != nil && j.matches(x.images, c.Image)
 }
 
 // names reports whether the exclusion covers the field and its values.
-func (x *exclusion) names(e *FieldError) bool {
-	return x.field == nil || x.field.match(e.Field) && x.covers(e)
+func (j *judge) names(x *exclusion, e *FieldError) bool {
+	return j.pays(namedSteps) && (x.field == nil || x.field.match(e.Field) && j.covers(x, e))
 }
 
 // covers reports whether the values of the exclusion cover every value of the error.
-func (x *exclusion) covers(e *FieldError) bool {
+func (j *judge) covers(x *exclusion, e *FieldError) bool {
 	if len(x.values) == 0 {
 		return true
 	}
 	for _, v := range e.values() {
-		if !slices.ContainsFunc(x.values, func(p wildcard.Pattern) bool { return p.Match(v) }) {
+		if !j.matches(x.values, v) {
 			return false
 		}
 	}
@@ -125,16 +153,20 @@ func (e *FieldError) values() []string {
 // pod with one container that sets nothing in place of all containers, and exempts the errors that it finds then. These
 // are compared by field and not by text: a field that the empty container lacks is also exempt in a container that sets
 // it to a forbidden value. Only the field list containers is repeated, so fields of initContainers are never exempt here.
-func (x *exclusion) exemptOfPod(pod *Pod, c *check) map[string]bool {
-	spec := pod.Spec
+func (j *judge) exemptOfPod(x *exclusion, c *check) map[string]bool {
+	spec := j.pod.Spec
 	spec.InitContainers, spec.EphemeralContainers, spec.Containers = nil, nil, []corev1.Container{{}}
-	if c.run(&pod.Meta, &spec).Allowed {
+	if !j.pays(j.pod.nodes) || c.run(&j.pod.Meta, &spec).Allowed {
 		return nil
 	}
 	out := map[string]bool{}
-	found := c.locate(&pod.Meta, &spec)
+	found, err := c.locate(&j.pod.Meta, &spec, j.meter)
+	if err != nil {
+		j.err = err
+		return nil
+	}
 	for i := range found {
-		if e := &found[i]; x.names(e) {
+		if e := &found[i]; j.names(x, e) {
 			out[anyIndex(e.Field)] = true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	pspolicy "k8s.io/pod-security-admission/policy"
+
+	"ephor.invalid/ephor/internal/budget"
 )
 
 // finder collects the fields that violate one check.
@@ -11,7 +13,9 @@ type finder struct {
 	meta  *metav1.ObjectMeta
 	spec  *corev1.PodSpec
 	run   pspolicy.CheckPodFn
+	meter *budget.Meter
 	found []FieldError
+	err   error // the budget is exhausted
 }
 
 // container is a container with its reference.
@@ -41,19 +45,45 @@ func eachContainer(spec *corev1.PodSpec, visit func(*container)) {
 
 func (f *finder) each(visit func(*container)) { eachContainer(f.spec, visit) }
 
+// The cost of one run of a check, and of one field in the message. A field is in the message and in the lists that lead to it.
+const (
+	runSteps, runBytes     = 200, 1000
+	fieldSteps, fieldBytes = 20, 100
+)
+
+// pays charges for work. It returns false if the budget is exhausted.
+func (f *finder) pays(steps, bytes int) bool {
+	if f.err == nil {
+		f.err = f.meter.Step(steps)
+	}
+	if f.err == nil {
+		f.err = f.meter.Bytes(bytes)
+	}
+	return f.err == nil
+}
+
+// report adds a field.
+func (f *finder) report(e FieldError) {
+	if f.pays(fieldSteps, fieldBytes+len(e.Field)) {
+		f.found = append(f.found, e)
+	}
+}
+
 // forbid reports the value of the field below the container as forbidden.
 func (f *finder) forbid(at containerRef, field string, v any) {
-	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Value: v, at: at})
+	f.report(FieldError{Field: at.path() + "." + field, Value: v, at: at})
 }
 
 // require reports a missing field.
 func (f *finder) require(at containerRef, field string) {
-	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Required: true, at: at})
+	f.report(FieldError{Field: at.path() + "." + field, Required: true, at: at})
 }
 
 // forbids runs the check on a pod that has only the value in question.
-func (f *finder) forbids(spec corev1.PodSpec) bool {
-	return !f.run(&metav1.ObjectMeta{}, &spec).Allowed
+func (f *finder) forbids(spec corev1.PodSpec) bool { return f.forbidsWith(&metav1.ObjectMeta{}, &spec) }
+
+func (f *finder) forbidsWith(meta *metav1.ObjectMeta, spec *corev1.PodSpec) bool {
+	return f.pays(runSteps, runBytes) && !f.run(meta, spec).Allowed
 }
 
 // forbidsContainer runs the check on a pod that has only a container with that security context.

@@ -19,6 +19,7 @@ type Pod struct {
 	Spec corev1.PodSpec    // only the fields that checks read
 
 	prefix string // path of the template in the object, ending in a dot; empty for a Pod
+	nodes  int    // the size of the object: each check reads at most so many values
 }
 
 // path returns the path of a field of the pod in the object. Metadata always have the path of a template, even in a Pod,
@@ -61,10 +62,11 @@ func Decode(object map[string]any, meter *budget.Meter) (*Pod, error) {
 	if !ok {
 		return nil, errKind
 	}
-	if err := conforms(object, w.goType, meter); err != nil {
+	p := &Pod{}
+	var err error
+	if p.nodes, err = conforms(object, w.goType, meter); err != nil {
 		return nil, err
 	}
-	p := &Pod{}
 	template := object
 	for _, step := range w.template {
 		template = mapAt(template, step)

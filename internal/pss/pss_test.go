@@ -30,6 +30,15 @@ func decode(t testing.TB, spec string) *pss.Pod {
 	return pod
 }
 
+// check returns the violations of a pod without a budget.
+func check(standard *pss.Standard, pod *pss.Pod) []pss.Violation {
+	found, err := standard.Check(pod, nil)
+	if err != nil {
+		panic(err)
+	}
+	return found
+}
+
 // violations returns the texts of the standard's violations.
 func violations(t testing.TB, level, version string, pod *pss.Pod) string {
 	t.Helper()
@@ -38,7 +47,7 @@ func violations(t testing.TB, level, version string, pod *pss.Pod) string {
 		t.Fatal(err)
 	}
 	var out []string
-	for _, v := range standard.Check(pod) {
+	for _, v := range check(standard, pod) {
 		out = append(out, v.Text(pod))
 	}
 	return strings.Join(out, "\n")
@@ -158,9 +167,58 @@ func TestManyCapabilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := s.Check(pod)
+	found := check(s, pod)
 	if len(found) != 1 || len(found[0].Fields) != 1 || len(found[0].Fields[0].Value.([]string)) != 100_000 {
 		t.Errorf("%d violations", len(found))
+	}
+}
+
+// TestBudget tests that violations and exclusions use up the budget: without it, each of these took half a second and 600 MB.
+func TestBudget(t *testing.T) {
+	many := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, ","+format, i)
+		}
+		return b.String()[1:]
+	}
+	containers := `{"containers":[` + many(5000, `{"name":"c%d","image":"nginx","securityContext":{"allowPrivilegeEscalation":true}}`) + `]}`
+	fields := make([]kyvernov1.PodSecurityStandard, 200)
+	for i := range fields {
+		fields[i] = kyvernov1.PodSecurityStandard{ControlName: "Privilege Escalation", Images: []string{"n*"}, Values: []string{"x*"},
+			RestrictedField: "spec.containers[*].securityContext.allowPrivilegeEscalation"}
+	}
+	images := []kyvernov1.PodSecurityStandard{{ControlName: "Capabilities", Images: strings.Split(many(2000, "*n*x%d"), ",")}}
+	for name, c := range map[string]struct {
+		spec    string
+		exclude []kyvernov1.PodSecurityStandard
+		over    bool
+	}{
+		"many containers":     {spec: containers},
+		"many capabilities":   {spec: `{"containers":[{"securityContext":{"capabilities":{"add":[` + many(20_000, `"X%d"`) + `]}}}]}`, over: true},
+		"many sysctls":        {spec: `{"securityContext":{"sysctls":[` + many(20_000, `{"name":"x%d"}`) + `]}}`, over: true},
+		"many excluded":       {spec: containers, exclude: fields, over: true},
+		"many images":         {spec: containers, exclude: images, over: true},
+		"a few are excluded":  {spec: containers, exclude: fields[:1]},
+		"a few images are so": {spec: containers, exclude: []kyvernov1.PodSecurityStandard{{ControlName: "Capabilities", Images: []string{"n*"}}}},
+	} {
+		meter := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes)
+		standard, err := pss.New("restricted", "latest", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exclude, diags := pss.CompileExclusions(c.exclude, "restricted", "x")
+		if len(diags) > 0 {
+			t.Fatal(diags)
+		}
+		pod := decode(t, c.spec)
+		found, err := standard.Check(pod, meter)
+		if err == nil {
+			found, err = standard.Except(pod, meter, found, exclude)
+		}
+		if over := errors.Is(err, budget.ErrExhausted); over != c.over || !over && len(found) == 0 {
+			t.Errorf("%s: %d violations, %v", name, len(found), err)
+		}
 	}
 }
 
@@ -189,7 +247,7 @@ func TestExclusionOfAnnotations(t *testing.T) {
 		if len(diags) > 0 {
 			t.Fatal(diags)
 		}
-		if rest := standard.Except(pod, standard.Check(pod), list); (len(rest) == 0) != exempt {
+		if rest, _ := standard.Except(pod, nil, check(standard, pod), list); (len(rest) == 0) != exempt {
 			t.Errorf("%s: %v", field, rest)
 		}
 	}

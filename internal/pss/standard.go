@@ -10,6 +10,7 @@ import (
 	psapi "k8s.io/pod-security-admission/api"
 	pspolicy "k8s.io/pod-security-admission/policy"
 
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/kubeversion"
 )
 
@@ -150,8 +151,15 @@ func variant(c *pspolicy.Check, wanted psapi.Version) pspolicy.CheckPodFn {
 	return run
 }
 
-// Check returns the violations of a pod, in the order of the checks; nil if it is allowed.
-func (s *Standard) Check(pod *Pod) []Violation {
+// Check returns the violations of a pod, in the order of the checks; nil if it is allowed. The error wraps budget.ErrExhausted; meter may be
+// nil.
+func (s *Standard) Check(pod *Pod, meter *budget.Meter) ([]Violation, error) {
+	if err := meter.Step(len(s.checks) * pod.nodes); err != nil {
+		return nil, err
+	}
+	if err := meter.Bytes(listedBytes * pod.listed()); err != nil {
+		return nil, err
+	}
 	var out []Violation
 	for i := range s.checks {
 		c := &s.checks[i]
@@ -159,17 +167,35 @@ func (s *Standard) Check(pod *Pod) []Violation {
 		if result.Allowed {
 			continue
 		}
-		out = append(out, Violation{
-			ID: c.id, Control: c.control.name, Reason: result.ForbiddenReason,
-			Fields: c.locate(&pod.Meta, &pod.Spec), check: c,
-		})
+		fields, err := c.locate(&pod.Meta, &pod.Spec, meter)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Violation{ID: c.id, Control: c.control.name, Reason: result.ForbiddenReason, Fields: fields, check: c})
 	}
-	return out
+	return out, nil
+}
+
+// listedBytes is the memory that the library takes for each value that it lists in its own text about a pod.
+const listedBytes = 400
+
+// listed returns the number of the values of which a pod may have many within few bytes.
+func (p *Pod) listed() int {
+	n := len(p.Meta.Annotations)
+	if sc := p.Spec.SecurityContext; sc != nil {
+		n += len(sc.Sysctls)
+	}
+	eachContainer(&p.Spec, func(c *container) {
+		if sc := c.SecurityContext; sc != nil && sc.Capabilities != nil {
+			n += len(sc.Capabilities.Add)
+		}
+	})
+	return n
 }
 
 // locate finds the fields that the check forbids in the pod.
-func (c *check) locate(meta *metav1.ObjectMeta, spec *corev1.PodSpec) []FieldError {
-	f := finder{meta: meta, spec: spec, run: c.run}
+func (c *check) locate(meta *metav1.ObjectMeta, spec *corev1.PodSpec, meter *budget.Meter) ([]FieldError, error) {
+	f := finder{meta: meta, spec: spec, run: c.run, meter: meter}
 	c.control.locate(c.id, &f)
-	return f.found
+	return f.found, f.err
 }

@@ -64,10 +64,10 @@ func TestVersions(t *testing.T) {
 				s := &subjects[i]
 				want := !slices.ContainsFunc(theirs.EvaluatePod(psapi.LevelVersion{Level: psapi.Level(level), Version: psapi.LatestVersion()}, &s.pod.ObjectMeta, &s.pod.Spec),
 					func(r pspolicy.CheckResult) bool { return !r.Allowed })
-				if got := len(pinned.Check(s.ours)) == 0; got != want {
+				if got := len(check(pinned, s.ours)) == 0; got != want {
 					t.Errorf("%s:%s: %s: allowed %v, the API server says %v", level, at.String(), s.about, got, want)
 				}
-				if got := len(latest.Check(s.ours)) == 0; got != want {
+				if got := len(check(latest, s.ours)) == 0; got != want {
 					t.Errorf("%s:latest of %s: %s: allowed %v, the API server says %v", level, at.String(), s.about, got, want)
 				}
 			}

@@ -93,9 +93,12 @@ func (p *podSecurity) run(s *scope.Scope, excluded []pss.Exclusions) policy.Yiel
 	if err != nil {
 		return failed("Error while getting new resource: ", err)
 	}
-	violations := p.standard.Check(pod)
-	if len(violations) > 0 {
-		violations = p.standard.Except(pod, violations, excluded...)
+	violations, err := p.standard.Check(pod, s.Env.Meter)
+	if err == nil && len(violations) > 0 {
+		violations, err = p.standard.Except(pod, s.Env.Meter, violations, excluded...)
+	}
+	if err != nil {
+		return failed("", err)
 	}
 	if len(violations) == 0 {
 		return p.pass
