@@ -178,6 +178,9 @@ var bombs = []bomb{
 		list := numbered(10_000, `{"name":"n%d"}`)
 		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + list + `,"list":` + list + `}}`
 	}, status: "skip", message: "no patches applied"},
+	{name: "mutate: 20 conditions on 20,000 containers", policy: rule("mutate: {patchStrategicMerge: {spec: {containers: " + numbered(20, `{"(name)":"*%d*","tty":true}`) + "}}}"), object: func() string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + numbered(20_000, `{"name":"c%d","image":"nginx"}`) + `}}`
+	}, status: "error", message: exhausted},
 	{name: "generate: data of a shared list", policy: rule(append(append([]string{"context:"}, variables(30, "[`1`, `2`]", "[V, V]")...), "generate: {apiVersion: v1, kind: ConfigMap, name: x, namespace: d, data: {data: \"{{v30}}\"}}")...), status: "pass", work: exhausted},
 	{name: "podSecurity: 8,000 containers", policy: rule("validate: {podSecurity: {level: restricted}}"), object: func() string {
 		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + numbered(8_000, `{"name":"n%d","image":"i","securityContext":{"privileged":true}}`) + `}}`

@@ -94,7 +94,7 @@ func find(list []*cell, keys, values []string) *cell {
 	}
 	for _, c := range list {
 		if len(keys) == 0 || keys[0] == "" {
-			if scalarText(c.v) == values[0] {
+			if hasText(c.v, values[0]) {
 				return c
 			}
 			continue
@@ -106,7 +106,7 @@ func find(list []*cell, keys, values []string) *cell {
 		match := true
 		for i, k := range keys {
 			v, has := o[k]
-			if !has || scalarText(v) != values[i] {
+			if !has || !hasText(v, values[i]) {
 				match = false
 				break
 			}
@@ -174,14 +174,14 @@ func matchesField(v any, key, text string) (bool, error) {
 		if k := kindOf(v); k != scalarKind {
 			return false, wrongKind(scalarKind, k, v)
 		}
-		return scalarText(v) == text, nil
+		return hasText(v, text), nil
 	}
 	o, ok := v.(map[string]any)
 	if !ok {
 		return false, wrongKind(mapKind, kindOf(v), v)
 	}
 	f, has := o[key]
-	return has && (text == "" || scalarText(f) == text), nil
+	return has && (text == "" || hasText(f, text)), nil
 }
 
 // prepend puts the elements of list after added; elements in both have the position that they have in added.

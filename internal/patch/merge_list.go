@@ -216,7 +216,7 @@ func (l *listMerge) run() error {
 		return nil
 	}
 	// Every tuple is searched in every list, and so is every element when the new ones are put in front.
-	if err := l.m.meter.Step(len(tuples) * (2*len(tuples) + len(l.target) + len(l.patch))); err != nil {
+	if err := l.m.meter.Step(len(keys) * len(tuples) * (2*len(tuples) + len(l.target) + len(l.patch))); err != nil {
 		return err
 	}
 	if len(l.s.keys) > 1 {
@@ -334,6 +334,15 @@ func keyText(o map[string]any, key string) string {
 		return ""
 	}
 	return scalarText(v)
+}
+
+// hasText reports whether scalarText(v) is text. It allocates nothing for a text or a whole number.
+func hasText(v any, text string) bool {
+	if n, ok := v.(int64); ok {
+		var b [20]byte
+		return string(strconv.AppendInt(b[:0], n, 10)) == text
+	}
+	return scalarText(v) == text
 }
 
 // scalarText returns a scalar as JSON text, without quotes; lists and maps have no text.

@@ -32,7 +32,7 @@ func (in *Merges) Apply(meter *budget.Meter, o *Overlay, v any) (any, error) {
 
 // Unmet returns the path, in the patch, of the first condition that v does not satisfy, if the patch does not apply to v; empty if it does.
 func (o *Overlay) Unmet(meter *budget.Meter, v any) string {
-	x := &expansion{meter: meter}
+	x := newExpansion(nil, meter)
 	if p := x.expand(o.root, v); x.err != nil || !x.unmet && p != none {
 		return ""
 	}
@@ -40,7 +40,7 @@ func (o *Overlay) Unmet(meter *budget.Meter, v any) string {
 }
 
 func (o *Overlay) apply(in *Merges, meter *budget.Meter, v any) (any, error) {
-	x := &expansion{meter: meter, in: in}
+	x := newExpansion(in, meter)
 	p := x.expand(o.root, v)
 	switch {
 	case x.err != nil:

@@ -3,7 +3,6 @@ package patch
 import (
 	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/jmespath"
-	"ephor.invalid/ephor/internal/pattern"
 )
 
 // expansion turns an overlay into the plain patch for one resource.
@@ -13,6 +12,12 @@ type expansion struct {
 	unmet bool    // a condition of the whole patch does not hold
 	first string  // the path of the first condition that did not hold anywhere
 	err   error
+	env   jmespath.Env   // of conditions
+	one   map[string]any // the member that a condition is about
+}
+
+func newExpansion(in *Merges, meter *budget.Meter) *expansion {
+	return &expansion{meter: meter, in: in, env: jmespath.Env{Meter: meter}, one: map[string]any{}}
 }
 
 // done reports whether the result is decided.
@@ -75,12 +80,13 @@ func (x *expansion) satisfies(f *field, m map[string]any) bool {
 	if !has {
 		return false
 	}
-	verdict, err := f.check.Match(&jmespath.Env{Meter: x.meter}, nil, map[string]any{f.key: v})
+	clear(x.one)
+	x.one[f.key] = v
+	fits, err := f.check.Fits(&x.env, x.one)
 	if err != nil {
 		x.err = err
-		return false
 	}
-	return verdict.Status == pattern.Pass
+	return fits && err == nil
 }
 
 // list expands the elements of a patch list. An element with conditions, or an element without a name but with

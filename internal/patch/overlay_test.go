@@ -116,3 +116,19 @@ func TestOverlayBudget(t *testing.T) {
 		t.Error("comparing every element with every other is not counted:", err)
 	}
 }
+
+// TestManyPorts tests that lists which are merged by two keys are charged for both: the ports of these containers would take a tenth of a second.
+func TestManyPorts(t *testing.T) {
+	ports := make([]any, 800)
+	for i := range ports {
+		ports[i] = map[string]any{"containerPort": int64(i), "protocol": "TCP"}
+	}
+	v := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "ports": ports}}}, "apiVersion": "v1", "kind": "Pod"}
+	o, diags := CompileOverlay(decode(t, `{"spec":{"containers":[{"(name)":"c","ports":[{"containerPort":1,"name":"x"}]}]}}`), "x")
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	if _, err := o.Apply(budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes), v); !errors.Is(err, budget.ErrExhausted) {
+		t.Error(err)
+	}
+}
