@@ -19,10 +19,11 @@ type Edits struct {
 // forget makes later changes copy everything again.
 func (e *Edits) forget() { *e = Edits{meter: e.meter} }
 
-// movedPerStep is the number of elements of a list that are copied or moved in a step, and memberSteps the cost of copying a member of a map.
-const movedPerStep, memberSteps = 4, 4
+// movedPerStep is the number of elements of a list that are copied or moved in a step. The others are the cost of copying one, and a member of
+// a map.
+const movedPerStep, elementBytes, memberSteps, memberBytes = 4, 4, 4, 12
 
-// moves charges for n elements of a list that are copied or moved.
+// moves charges for n elements of a list that are moved.
 func (e *Edits) moves(n int) error { return e.meter.Step(n / movedPerStep) }
 
 // listOf returns c itself if it may be changed, otherwise a copy.
@@ -34,6 +35,9 @@ func (e *Edits) listOf(c []any) ([]any, error) {
 		return c, nil
 	}
 	if err := e.moves(len(c)); err != nil {
+		return nil, err
+	}
+	if err := e.meter.Bytes(elementBytes * len(c)); err != nil {
 		return nil, err
 	}
 	return e.own(slices.Clone(c)), nil
@@ -54,6 +58,9 @@ func (e *Edits) mapOf(c map[string]any) (map[string]any, error) {
 		return c, nil
 	}
 	if err := e.meter.Step(memberSteps * len(c)); err != nil {
+		return nil, err
+	}
+	if err := e.meter.Bytes(memberBytes * len(c)); err != nil {
 		return nil, err
 	}
 	out := maps.Clone(c)

@@ -278,7 +278,9 @@ func (o *Operation) copy(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	if err := meter.Text(v); err != nil { // copies of copies double
 		return nil, err
 	}
-	e.forget() // the copied value is now in two places
+	if kindOf(v) != scalarKind {
+		e.forget() // the copied value is now in two places
+	}
 	if doc, err = e.change(doc, o.Path, func(c any, key string) (any, error) { return e.addTo(c, key, v) }); err != nil {
 		return nil, fmt.Errorf("error while adding value during copy: %w", err)
 	}
