@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"strings"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -40,16 +42,21 @@ func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Mergin
 	if !ok {
 		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
 	}
-	operations, err := operationsOf(m, list)
+	operations, named, err := operationsOf(m, list)
 	if err != nil {
 		return nil, err
 	}
-	text := value.AppendJSON(nil, object)
-	if err := m.Step(len(operations) * (1 + len(text)/bytesPerStep)); err != nil {
+	return apply(m, operations, &named, object)
+}
+
+func apply(m *budget.Meter, operations jsonpatch.Patch, named *members, object map[string]any) (map[string]any, error) {
+	read, rest := named.split(object)
+	text := value.AppendJSON(nil, read)
+	if err := m.Step(len(text) + len(operations)*(1+len(text)/bytesPerStep)); err != nil {
 		return nil, err
 	}
 	before := len(text)
-	text, err = operations.Apply(text)
+	text, err := operations.Apply(text)
 	switch {
 	case errors.Is(err, jsonpatch.ErrTestFailed):
 		return object, nil
@@ -67,26 +74,65 @@ func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Mergin
 	if !ok {
 		return nil, errors.New("JSON Patch: the result is not an object")
 	}
+	maps.Copy(out, rest)
 	return out, nil
 }
 
-func operationsOf(m *budget.Meter, list traits.Lister) (jsonpatch.Patch, error) {
+// members are the members of an object that the paths of a patch name.
+type members struct {
+	names map[string]bool
+	all   bool // a path may name any
+}
+
+// add adds the member that a path, as the library reads it, names.
+func (n *members) add(path string) {
+	parts := strings.SplitN(path, "/", 3)
+	if len(parts) < 2 || strings.Contains(parts[1], "~") {
+		n.all = true
+		return
+	}
+	n.names[parts[1]] = true
+}
+
+// split returns the members of an object that a patch names, and the rest, which it neither reads nor changes. The library converts all that it
+// is given to text and back, so that a label would cost as much as the whole object.
+func (n *members) split(object map[string]any) (read, rest map[string]any) {
+	if n.all {
+		return object, nil
+	}
+	read, rest = map[string]any{}, map[string]any{}
+	for k, v := range object {
+		if n.names[k] {
+			read[k] = v
+		} else {
+			rest[k] = v
+		}
+	}
+	return read, rest
+}
+
+func operationsOf(m *budget.Meter, list traits.Lister) (jsonpatch.Patch, members, error) {
 	var out jsonpatch.Patch
+	named := members{names: map[string]bool{}}
 	for it := list.Iterator(); it.HasNext() == types.True; {
 		if len(out) == maxOperations {
-			return nil, fmt.Errorf("the JSON patch has more than %d operations", maxOperations)
+			return nil, named, fmt.Errorf("the JSON patch has more than %d operations", maxOperations)
 		}
 		native, err := it.Next().ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
 		if err != nil {
-			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
+			return nil, named, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
 		}
-		operation, err := operationOf(m, native.(*mutation.JSONPatchVal))
+		in := native.(*mutation.JSONPatchVal)
+		operation, err := operationOf(m, in)
 		if err != nil {
-			return nil, err
+			return nil, named, err
+		}
+		if named.add(in.Path); in.From != "" {
+			named.add(in.From)
 		}
 		out = append(out, operation)
 	}
-	return out, nil
+	return out, named, nil
 }
 
 // stepsPerValue is the number of steps to create and write one value of the library's JSON.
