@@ -134,6 +134,7 @@ var celBombs = []bomb{
 	{name: "mpol: a patch with a path of a million parts", policy: celPatches("[JSONPatch{op: 'add', path: " + celAnnotA + ", value: 1}]"), object: pod("", strings.Repeat("/a", 500_000)), status: "error"},
 	{name: "mpol: a configuration with a text that doubles", policy: celConfigures("Object{metadata: Object.metadata{labels: {'a': variables.v30}}}", celText), status: "error"},
 	{name: "mpol: a configuration of 10,000 containers", policy: celConfigures("Object{spec: Object.spec{containers: object.spec.list.map(x, Object.spec.containers{name: 'c' + string(x), image: 'i'})}}"), object: pod(numbered(10_000, "%d")), status: "error"},
+	{name: "mpol: a configuration of each of 20,000 containers", policy: celConfigures("Object{spec: Object.spec{containers: object.spec.list.map(x, Object.spec.containers{name: x.name, tty: true})}}"), object: pod(numbered(20_000, `{"name":"c%d"}`)), status: "error"},
 	{name: "mpol: 100 configurations of 100 containers", policy: celPolicy("MutatingPolicy", "mutations: "+repeated(100, "{patchType: ApplyConfiguration, applyConfiguration: {expression: \"Object{spec: Object.spec{containers: lists.range(100).map(x, Object.spec.containers{name: 'c' + string(x), image: 'i'})}}\"}}")), status: "error"},
 	{name: "mpol: loops in loops in a condition", policy: celPatches("[JSONPatch{op: 'add', path: '/x', value: 1}]", "matchConditions: [{name: c, expression: "+quoted(celLoops)+"}]"), object: pod(numbered(10_000, "%d")), status: "error"},
 

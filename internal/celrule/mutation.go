@@ -67,13 +67,22 @@ func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *run.Input, mutat
 	}
 	e := begin(ctx, m, r.Named, in, price.Budget)
 	made, err := e.Value(mutation.expression)
+	size := e.Size(made)
 	if err = e.end(err); err != nil {
+		return nil, err
+	}
+	return mutation.on(m, made, size, object, how)
+}
+
+// on applies what the expression made, a result of so many values, to the object. The meter is charged.
+func (x Mutation) on(m *budget.Meter, made ref.Val, size int, object map[string]any, how Merging) (map[string]any, error) {
+	if err := m.Step(stepsPerMade * size); err != nil {
 		return nil, err
 	}
 	if err := m.Walk(object); err != nil { // the mutation reads and writes the whole object
 		return nil, err
 	}
-	out, err := mutation.apply(m, made, object, how)
+	out, err := x.apply(m, made, object, how)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +93,9 @@ func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *run.Input, mutat
 const maxGrowth = 64 << 20
 
 var errNoObject = errors.New("there is no object to mutate")
+
+// stepsPerMade is the number of steps to check one value of the result of an expression, and to convert it from the library's form.
+const stepsPerMade = 32
 
 // stepsPerMerged is the number of steps to merge one value of the object or of the configuration.
 const stepsPerMerged = 64
@@ -101,7 +113,7 @@ func applyConfiguration(m *budget.Meter, made ref.Val, object map[string]any, ho
 	if !ok {
 		return nil, fmt.Errorf("invalid return type: %T", made)
 	}
-	if err := m.Step(stepsPerMerged * (values(content) + values(object))); err != nil {
+	if err := m.Step((stepsPerMerged-stepsPerMade)*values(content) + stepsPerMerged*values(object)); err != nil {
 		return nil, err
 	}
 	before, change := &unstructured.Unstructured{Object: object}, &unstructured.Unstructured{Object: content}

@@ -8,7 +8,6 @@ import (
 	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/cel/price"
 	"ephor.invalid/ephor/internal/cel/run"
-	"ephor.invalid/ephor/internal/value"
 )
 
 // Run is one evaluation of the expressions of a rule. It evaluates a variable at most once, even if mutations change the object meanwhile.
@@ -57,16 +56,13 @@ func (r *Run) Mutate(mutation Mutation, how Merging) error {
 	if err = r.charge(err); err != nil {
 		return err
 	}
-	if err := r.meter.Walk(object); err != nil { // the mutation reads and writes the whole object
-		return err
-	}
-	out, err := mutation.apply(r.meter, made, object, how)
+	out, err := mutation.on(r.meter, made, r.Size(made), object, how)
 	if err != nil {
 		return err
 	}
 	r.object = out
 	r.Rebind(out)
-	return r.meter.Bytes(max(0, value.TextLength(out, maxGrowth)-value.TextLength(object, maxGrowth)))
+	return nil
 }
 
 // Annotations evaluates the audit annotations. The error is an *AnnotationError.

@@ -111,6 +111,9 @@ func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
 	return text, ok, nil
 }
 
+// Size returns the number of values in the result of an expression, with long texts counted as several.
+func (e *Evaluation) Size(v ref.Val) int { return e.sizes.Of(v) }
+
 // Value evaluates an expression of any type. The number of values in lists and maps of the result is limited by the guards.
 func (e *Evaluation) Value(x *Expression) (ref.Val, error) {
 	e.Clear()
