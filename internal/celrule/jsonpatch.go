@@ -55,6 +55,9 @@ func apply(m *budget.Meter, operations jsonpatch.Patch, named *members, object m
 	if err := m.Step(len(text) + len(operations)*(1+len(text)/bytesPerStep)); err != nil {
 		return nil, err
 	}
+	if err := m.Step(named.copies.bound(read, len(text))); err != nil {
+		return nil, err
+	}
 	before := len(text)
 	text, err := operations.Apply(text)
 	switch {
@@ -80,8 +83,9 @@ func apply(m *budget.Meter, operations jsonpatch.Patch, named *members, object m
 
 // members are the members of an object that the paths of a patch name.
 type members struct {
-	names map[string]bool
-	all   bool // a path may name any
+	names  map[string]bool
+	all    bool // a path may name any
+	copies copies
 }
 
 // add adds the member that a path, as the library reads it, names.
@@ -130,6 +134,11 @@ func operationsOf(m *budget.Meter, list traits.Lister) (jsonpatch.Patch, members
 		if named.add(in.Path); in.From != "" {
 			named.add(in.From)
 		}
+		grows := 0
+		if raw := operation["value"]; raw != nil {
+			grows = len(*raw)
+		}
+		named.copies = append(named.copies, change{in.Op, in.Path, in.From, grows})
 		out = append(out, operation)
 	}
 	return out, named, nil

@@ -62,3 +62,39 @@ func TestMembers(t *testing.T) {
 		}
 	}
 }
+
+// TestCopies compares the bound of what a patch copies with what it copies.
+func TestCopies(t *testing.T) {
+	object := map[string]any{"spec": map[string]any{"big": strings.Repeat("x", 1000), "l": []any{strings.Repeat("y", 100), "z"}}}
+	size, spec := len(value.JSON(object)), value.TextLength(object["spec"], maxCopied)
+	big, z := value.TextLength(strings.Repeat("x", 1000), maxCopied), value.TextLength("z", maxCopied)
+	for _, c := range []struct {
+		name    string
+		changes copies
+		bound   int
+	}{
+		{"nothing", copies{{op: "add", path: "/a", value: 10}}, 0},
+		{"a part", copies{{op: "copy", from: "/spec/big", path: "/a"}, {op: "copy", from: "/spec/l/1", path: "/b"}}, big + z},
+		{"the same part again", copies{{op: "copy", from: "/spec/l/1", path: "/spec/a"}, {op: "copy", from: "/spec/l/1", path: "/spec/b"}}, 2 * z},
+		{"a part that another operation changed", copies{{op: "add", path: "/spec/a", value: 10}, {op: "copy", from: "/spec", path: "/b"}}, size + 10},
+		{"a part below one that was changed", copies{{op: "move", from: "/spec/big", path: "/spec/l"}, {op: "copy", from: "/spec/l/1", path: "/b"}}, size},
+		{"an element that has moved", copies{{op: "remove", path: "/spec/l/0"}, {op: "copy", from: "/spec/l/1", path: "/b"}}, size},
+		{"elements that have not moved", copies{{op: "add", path: "/spec/l/-"}, {op: "copy", from: "/spec/l/1", path: "/b"}}, z},
+		{"a path in another notation", copies{{op: "add", path: "x/spec/big"}, {op: "copy", from: "/spec/l/1", path: "/b"}}, size},
+		{"an index in another notation", copies{{op: "copy", from: "/spec/l/01", path: "/b"}}, size},
+		{"a key in another notation", copies{{op: "add", path: "/a~b"}, {op: "copy", from: "/spec/l/1", path: "/b"}}, size},
+		{"a long path", copies{{op: "copy", from: strings.Repeat("/x", 40), path: "/b"}}, size},
+		{"copies of copies", copies{{op: "copy", from: "/spec", path: "/spec/a"}, {op: "copy", from: "/spec", path: "/spec/b"}}, spec + size + spec},
+	} {
+		if got := c.changes.bound(object, size); got != c.bound {
+			t.Errorf("%s: %d bytes, want %d", c.name, got, c.bound)
+		}
+	}
+	var doubling copies
+	for range 10_000 {
+		doubling = append(doubling, change{op: "copy", from: "/spec", path: "/spec/a"})
+	}
+	if got := doubling.bound(object, size); got <= maxCopied || got > 3*maxCopied {
+		t.Errorf("copies that double: %d bytes", got)
+	}
+}
