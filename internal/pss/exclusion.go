@@ -41,19 +41,19 @@ func compileExclusion(in *kyvernov1.PodSecurityStandard) exclusion {
 // It changes neither list. The error wraps budget.ErrExhausted; meter may be nil.
 func (s *Standard) Except(pod *Pod, meter *budget.Meter, violations []Violation, lists ...Exclusions) ([]Violation, error) {
 	var out []Violation
-	j := &judge{pod: pod, meter: meter}
+	r := &excluder{pod: pod, meter: meter}
 	for i := range violations {
 		v := violations[i]
 		v.Fields = slices.Clone(v.Fields)
 		for _, list := range lists {
 			for k := range list {
 				if x := &list[k]; x.control == v.Control && len(v.Fields) > 0 {
-					j.apply(x, &v)
+					r.apply(x, &v)
 				}
 			}
 		}
-		if j.err != nil {
-			return nil, j.err
+		if r.err != nil {
+			return nil, r.err
 		}
 		if len(v.Fields) > 0 || len(violations[i].Fields) == 0 {
 			out = append(out, v)
@@ -62,25 +62,25 @@ func (s *Standard) Except(pod *Pod, meter *budget.Meter, violations []Violation,
 	return out, nil
 }
 
-// judge applies exclusions to the violations of a pod.
-type judge struct {
+// excluder applies exclusions to the violations of a pod.
+type excluder struct {
 	pod   *Pod
 	meter *budget.Meter
 	err   error // the budget is exhausted
 }
 
 // pays charges steps. It returns false if the budget is exhausted.
-func (j *judge) pays(steps int) bool {
-	if j.err == nil {
-		j.err = j.meter.Step(steps)
+func (r *excluder) pays(steps int) bool {
+	if r.err == nil {
+		r.err = r.meter.Step(steps)
 	}
-	return j.err == nil
+	return r.err == nil
 }
 
 // matches reports whether one of the patterns matches.
-func (j *judge) matches(patterns []wildcard.Pattern, s string) bool {
+func (r *excluder) matches(patterns []wildcard.Pattern, s string) bool {
 	for i := range patterns {
-		if !j.pays(patternSteps + patterns[i].Cost(s)) {
+		if !r.pays(patternSteps + patterns[i].Cost(s)) {
 			return false
 		}
 		if patterns[i].Match(s) {
@@ -94,37 +94,37 @@ func (j *judge) matches(patterns []wildcard.Pattern, s string) bool {
 const patternSteps, namedSteps = 2, 30
 
 // apply removes the fields of the violation that the exclusion exempts.
-func (j *judge) apply(x *exclusion, v *Violation) {
+func (r *excluder) apply(x *exclusion, v *Violation) {
 	var ofPod map[string]bool
 	if len(x.images) == 0 {
-		ofPod = j.exemptOfPod(x, v.check)
+		ofPod = r.exemptOfPod(x, v.check)
 	}
-	v.Fields = slices.DeleteFunc(v.Fields, func(e FieldError) bool { return j.exempts(x, &e, ofPod) })
+	v.Fields = slices.DeleteFunc(v.Fields, func(e FieldError) bool { return r.exempts(x, &e, ofPod) })
 }
 
-func (j *judge) exempts(x *exclusion, e *FieldError, ofPod map[string]bool) bool {
-	if !j.names(x, e) {
+func (r *excluder) exempts(x *exclusion, e *FieldError, ofPod map[string]bool) bool {
+	if !r.names(x, e) {
 		return false
 	}
 	if len(x.images) == 0 {
 		return ofPod[anyIndex(e.Field)]
 	}
-	c := j.pod.containerAt(e.at)
-	return c != nil && j.matches(x.images, c.Image)
+	c := r.pod.containerAt(e.at)
+	return c != nil && r.matches(x.images, c.Image)
 }
 
 // names reports whether the exclusion covers the field and its values.
-func (j *judge) names(x *exclusion, e *FieldError) bool {
-	return j.pays(namedSteps) && (x.field == nil || x.field.match(e.Field) && j.covers(x, e))
+func (r *excluder) names(x *exclusion, e *FieldError) bool {
+	return r.pays(namedSteps) && (x.field == nil || x.field.match(e.Field) && r.covers(x, e))
 }
 
 // covers reports whether the values of the exclusion cover every value of the error.
-func (j *judge) covers(x *exclusion, e *FieldError) bool {
+func (r *excluder) covers(x *exclusion, e *FieldError) bool {
 	if len(x.values) == 0 {
 		return true
 	}
 	for _, v := range e.values() {
-		if !j.matches(x.values, v) {
+		if !r.matches(x.values, v) {
 			return false
 		}
 	}
@@ -153,20 +153,20 @@ func (e *FieldError) values() []string {
 // pod with one container that sets nothing in place of all containers, and exempts the errors that it finds then. These
 // are compared by field and not by text: a field that the empty container lacks is also exempt in a container that sets
 // it to a forbidden value. Only the field list containers is repeated, so fields of initContainers are never exempt here.
-func (j *judge) exemptOfPod(x *exclusion, c *check) map[string]bool {
-	spec := j.pod.Spec
+func (r *excluder) exemptOfPod(x *exclusion, c *check) map[string]bool {
+	spec := r.pod.Spec
 	spec.InitContainers, spec.EphemeralContainers, spec.Containers = nil, nil, []corev1.Container{{}}
-	if !j.pays(j.pod.nodes) || c.run(&j.pod.Meta, &spec).Allowed {
+	if !r.pays(r.pod.nodes) || c.run(&r.pod.Meta, &spec).Allowed {
 		return nil
 	}
 	out := map[string]bool{}
-	found, err := c.locate(&j.pod.Meta, &spec, j.meter)
+	found, err := c.locate(&r.pod.Meta, &spec, r.meter)
 	if err != nil {
-		j.err = err
+		r.err = err
 		return nil
 	}
 	for i := range found {
-		if e := &found[i]; j.names(x, e) {
+		if e := &found[i]; r.names(x, e) {
 			out[anyIndex(e.Field)] = true
 		}
 	}
