@@ -194,6 +194,7 @@ var bombs = []bomb{
 	}, status: "error", message: exhausted},
 	{name: "cel: loops in loops over 10,000", policy: rule("validate: {cel: {expressions: [{expression: \"object.spec.list.all(a, object.spec.list.all(b, object.spec.list.all(c, a + b + c >= 0)))\"}]}}"), object: pod(numbered(10_000, "%d")), status: "error", message: "running out of cost budget"},
 	{name: "cel: a text that doubles", policy: rule("validate: {cel: {variables: [" + celDoubled(30) + "], expressions: [{expression: \"size(variables.v30) > 0\"}]}}"), status: "error", message: "actual cost limit exceeded"},
+	{name: "reportProperties with a long list, 200 times", policy: rule("reportProperties: {"+strings.Trim(numbered(200, `"k%d": "{{request.object.spec.list}}"`), "[]")+"}", "validate: {message: bad, pattern: {metadata: {name: p}}}"), object: pod(numbered(10_000, `{"name":"c%d","image":"nginx"}`)), status: "pass"},
 	{name: "reportProperties of a doubled text", policy: rule(append(append([]string{"context:"}, templated(30, "xxxxxxxx", "{{V}}{{V}}")...), "reportProperties: {a: \"{{v30}}\"}", "validate: {message: bad, pattern: {metadata: {name: p}}}")...), status: "pass"},
 
 	// Size and depth of objects.

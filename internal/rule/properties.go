@@ -52,7 +52,11 @@ func (p *properties) resolve(s *scope.Scope) map[string]string {
 	out := maps.Clone(p.static)
 	for _, d := range p.dynamic {
 		out[d.name] = d.text
-		if v, err := d.template.Eval(s.QueryEnv(), s); err == nil {
+		v, err := d.template.Eval(s.QueryEnv(), s)
+		if err == nil {
+			err = s.Env.Meter.Text(v)
+		}
+		if err == nil {
 			out[d.name] = text(v)
 		}
 	}
