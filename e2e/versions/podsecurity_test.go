@@ -58,8 +58,8 @@ func TestPodSecurity(t *testing.T) {
 				if refused {
 					denied++
 				}
-				if ours := standard.Check(p.decoded); (len(ours) > 0) != refused {
-					t.Errorf("%s, %s %s: %d violations, the API server says %v", p.file, level, version, len(ours), err)
+				if ours, failed := standard.Check(p.decoded, nil); failed != nil || (len(ours) > 0) != refused {
+					t.Errorf("%s, %s %s: %d violations, %v; the API server says %v", p.file, level, version, len(ours), failed, err)
 				}
 			}
 		}
