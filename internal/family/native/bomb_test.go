@@ -55,9 +55,9 @@ func TestBombs(t *testing.T) {
 		{"nested Objects", mutating(none, configuration("Object{data: Object.data{a: object.list.map(a, object.list.map(b, object.list))}}")), "more than"},
 		{"nested patches", mutating(doubling("dyn([1])", "dyn([V, V])"), jsonPatch("[JSONPatch{op: 'add', path: '/x', value: variables.v40}]")), "more than 200000 values"},
 		{"a large value many times", mutating(text, jsonPatch("[JSONPatch{op: 'add', path: '/x', value: object.list.map(a, variables.v12)}]")), "more than"},
-		{"copies of copies", mutating(none, jsonPatch("["+copies+"]")), "accumulated size increase of copy"},
+		{"copies of copies", mutating(none, jsonPatch("["+copies+"]")), "evaluation budget exhausted"},
 		{"many operations", mutating(none, jsonPatch("object.list.map(a, JSONPatch{op: 'add', path: '/list/0', value: a})")), budget.ErrExhausted.Error()},
-		{"too many operations", mutating(none, jsonPatch("(object.list + object.list + object.list).map(a, JSONPatch{op: 'add', path: '/list/0', value: a})")), "more than 10000 operations"},
+		{"too many operations", mutating(none, jsonPatch("(object.list + object.list + object.list).map(a, JSONPatch{op: 'add', path: '/list/0', value: a})")), "evaluation budget exhausted"},
 		{"growing object", mutating(none, strings.Repeat(jsonPatch("[JSONPatch{op: 'add', path: '/x', value: {'x': object.?x.orValue(1), 'y': object.?x.orValue(1), 'z': object.list}}]"), 40)), ""},
 	} {
 		t.Run(b.name, func(t *testing.T) {
