@@ -67,11 +67,7 @@ func (b *bench) startReplicas(values string, prepare func(context.Context, *devc
 			if _, err := c.Kubectl(ctx, nil, "apply", "-f", filepath.Join(b.root, "examples", folder)); err != nil {
 				return nil, err
 			}
-			ready := []string{"--for=condition=Ready", "clusterpolicies"}
-			if folder == celPolicies {
-				ready = []string{"--for=jsonpath={.status.conditionStatus.ready}=true", "validatingpolicies"}
-			}
-			if _, err := c.Kubectl(ctx, nil, append([]string{"wait", "--timeout=120s", "--all"}, ready...)...); err != nil {
+			if err := policiesReady(ctx, c, folder); err != nil {
 				return nil, err
 			}
 		}

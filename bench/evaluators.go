@@ -134,20 +134,9 @@ func ephorWith(folder string) func(context.Context, *bench, *devcluster.Cluster)
 
 // kyvernoPolicies returns what installs and grows the policies of a folder in the Kyverno language.
 func (b *bench) kyvernoPolicies(c *devcluster.Cluster, folder string) *started {
-	kind, more := "clusterpolicies", excluded
-	ready := func(policy object) bool {
-		conditions, _, _ := unstructured.NestedSlice(policy, "status", "conditions")
-		return slices.ContainsFunc(conditions, func(c any) bool {
-			condition, _ := c.(object)
-			return condition["type"] == "Ready" && condition["status"] == "True"
-		})
-	}
+	more := excluded
 	if folder == celPolicies {
-		kind, more = "validatingpolicies", celExcluded
-		ready = func(policy object) bool {
-			ready, _, _ := unstructured.NestedBool(policy, "status", "conditionStatus", "ready")
-			return ready
-		}
+		more = celExcluded
 	}
 	return &started{
 		install: func(ctx context.Context) error {
@@ -158,7 +147,7 @@ func (b *bench) kyvernoPolicies(c *devcluster.Cluster, folder string) *started {
 			}); err != nil {
 				return err
 			}
-			return allReady(ctx, c, kind, ready)
+			return policiesReady(ctx, c, folder)
 		},
 		grow: func(ctx context.Context, n int) error {
 			text, err := documents(n, more)
@@ -168,9 +157,26 @@ func (b *bench) kyvernoPolicies(c *devcluster.Cluster, folder string) *started {
 			if _, err := c.Kubectl(ctx, text, "apply", "-f", "-"); err != nil {
 				return err
 			}
-			return allReady(ctx, c, kind, ready)
+			return policiesReady(ctx, c, folder)
 		},
 	}
+}
+
+// policiesReady waits until all policies of the kind of a folder of examples are ready.
+func policiesReady(ctx context.Context, c *devcluster.Cluster, folder string) error {
+	if folder == celPolicies {
+		return allReady(ctx, c, "validatingpolicies", func(policy object) bool {
+			ready, _, _ := unstructured.NestedBool(policy, "status", "conditionStatus", "ready")
+			return ready
+		})
+	}
+	return allReady(ctx, c, "clusterpolicies", func(policy object) bool {
+		conditions, _, _ := unstructured.NestedSlice(policy, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(c any) bool {
+			condition, _ := c.(object)
+			return condition["type"] == "Ready" && condition["status"] == "True"
+		})
+	})
 }
 
 // allReady waits until all objects of a kind are ready. It lists them: `kubectl wait` asks for each by itself, 0.1 s for each policy.

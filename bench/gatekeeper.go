@@ -249,8 +249,6 @@ func (b *bench) gatekeeperObjects(ctx context.Context, c *devcluster.Cluster) (c
 	if _, err := c.Kubectl(ctx, rest, "apply", "--server-side", "-f", "-"); err != nil {
 		return nil, err
 	}
-	return configuration, c.Wait(ctx, "the definitions to be established", func() error {
-		_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all")
-		return err
-	})
+	_, err = c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all")
+	return configuration, err
 }

@@ -116,7 +116,7 @@ type Server struct {
 	gate                              gate
 	lost                              func()              // failed, as a value
 	large                             *semaphore.Weighted // bytes of large bodies
-	evaluated                         largeReviews
+	evaluated                         largeReviews        // large reviews that are being evaluated
 
 	synchronizing synchronizing
 

@@ -104,10 +104,10 @@ func at(v any, path string) (_ any, ok bool) {
 	if !plain(path) {
 		return nil, false
 	}
-	for _, part := range strings.Split(path[1:], "/") {
+	for _, part := range jsonpointer.Split(path) {
 		switch x := v.(type) {
 		case map[string]any:
-			if v, ok = x[jsonpointer.Unescape(part)]; !ok {
+			if v, ok = x[part]; !ok {
 				return nil, false
 			}
 		case []any:

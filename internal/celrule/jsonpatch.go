@@ -49,6 +49,8 @@ func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Mergin
 	return apply(m, operations, &named, object)
 }
 
+// apply applies operations to the members of the object that they name. The meter is charged for the text that the library reads and writes,
+// and for the copies.
 func apply(m *budget.Meter, operations jsonpatch.Patch, named *members, object map[string]any) (map[string]any, error) {
 	read, rest := named.split(object)
 	text := value.AppendJSON(nil, read)
@@ -81,7 +83,7 @@ func apply(m *budget.Meter, operations jsonpatch.Patch, named *members, object m
 	return out, nil
 }
 
-// members are the members of an object that the paths of a patch name.
+// members are the members of an object that the paths of a patch name, and the operations for the price of their copies.
 type members struct {
 	names  map[string]bool
 	all    bool // a path may name any
@@ -115,6 +117,7 @@ func (n *members) split(object map[string]any) (read, rest map[string]any) {
 	return read, rest
 }
 
+// operationsOf returns the operations of a list of JSONPatch, and what they name and copy.
 func operationsOf(m *budget.Meter, list traits.Lister) (jsonpatch.Patch, members, error) {
 	var out jsonpatch.Patch
 	named := members{names: map[string]bool{}}

@@ -27,7 +27,7 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (st
 	}
 	a, err := run(ctx, stdin, append([]string{"--kubeconfig=" + c.Kubeconfig}, args...))
 	// kubectl does not wait for an object whose conditions the API server has not written yet, such as a definition.
-	for err == nil && args[0] == "wait" && bytes.Contains(a.Stderr, []byte("status.conditions accessor error: <nil>")) {
+	for end := time.Now().Add(Patience()); err == nil && args[0] == "wait" && time.Now().Before(end) && bytes.Contains(a.Stderr, []byte("status.conditions accessor error: <nil>")); {
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()

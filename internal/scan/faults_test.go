@@ -168,6 +168,26 @@ func (f *failingSink) of(name string) int64 {
 	return n.(*atomic.Int64).Load()
 }
 
+// evaluating lets a scanner know n objects of namespace a in a loop, asks for their evaluation, and runs the rows that evaluate until stop is
+// called.
+func evaluating(l *loop, n int) (stop func()) {
+	s := l.s
+	s.loops[l.set.Load().resource.GroupResource()] = l
+	for i := range n {
+		uid := strconv.Itoa(i)
+		l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		controller.RunRows(ctx, s.Rows()[3:], s.o.Log, nil)
+	}()
+	synctest.Wait()
+	l.againIn("a")
+	return func() { cancel(); <-ended }
+}
+
 // An object whose report cannot be written is evaluated again after pauses that grow to five minutes. The others do not wait for it: a change
 // is evaluated within seconds.
 func TestObjectsThatFail(t *testing.T) {
@@ -176,19 +196,7 @@ func TestObjectsThatFail(t *testing.T) {
 		s, to := l.s, &failingSink{}
 		s.o.Sink = to
 		to.broken.Store(true)
-		s.loops[l.set.Load().resource.GroupResource()] = l
-		for i := range 3 {
-			uid := strconv.Itoa(i)
-			l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			controller.RunRows(ctx, s.Rows()[3:], s.o.Log, nil)
-		}()
-		synctest.Wait()
-		l.againIn("a")
+		stop := evaluating(l, 3)
 		time.Sleep(50 * time.Minute)
 		if n := to.of("c0"); n < 10 || n > 18 {
 			t.Errorf("an object whose report cannot be written was evaluated %d times in 50 minutes", n)
@@ -209,7 +217,6 @@ func TestObjectsThatFail(t *testing.T) {
 			t.Error("the object is not evaluated again after the failures")
 		}
 		stop()
-		<-ended
 	})
 }
 
@@ -224,20 +231,7 @@ func TestEveryRequestIsCarriedOut(t *testing.T) {
 			during()
 			return policy.Outcome{Request: in.Request}
 		})
-		s := l.s
-		s.loops[l.set.Load().resource.GroupResource()] = l
-		for i := range objects {
-			uid := strconv.Itoa(i)
-			l.objects[uid] = &object{namespace: "a", name: "c" + uid, revision: 1}
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			controller.RunRows(ctx, s.Rows()[3:], s.o.Log, nil)
-		}()
-		synctest.Wait()
-		l.againIn("a")
+		stop := evaluating(l, objects)
 		time.Sleep(time.Minute)
 		if n := evaluated.Load(); n != objects {
 			t.Errorf("%d of %d evaluations", n, objects)
@@ -250,7 +244,6 @@ func TestEveryRequestIsCarriedOut(t *testing.T) {
 			t.Errorf("%d evaluations after a request during an evaluation, want 2", n-objects)
 		}
 		stop()
-		<-ended
 	})
 }
 

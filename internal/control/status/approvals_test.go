@@ -29,19 +29,21 @@ func stored(name, policyName string) *unstructured.Unstructured {
 	}}
 }
 
-// An approval whose write fails is written later.
-func TestApprovalIsWrittenAfterAFailure(t *testing.T) {
+// server returns an API server that knows exceptions and Secrets.
+func server(t *testing.T) *fake.ClientBuilder {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	kind := &unstructured.Unstructured{}
-	kind.SetAPIVersion("kyverno.io/v2")
-	kind.SetKind("PolicyException")
+	return fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(stored("", ""))
+}
+
+// An approval whose write fails is written later.
+func TestApprovalIsWrittenAfterAFailure(t *testing.T) {
 	failures := []error{
 		apierrors.NewInternalError(errors.New("no leader")), apierrors.NewConflict(schema.GroupResource{}, "e", errors.New("it was changed")),
 	}
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kind).WithObjects(stored("e", "p")).Build(), interceptor.Funcs{
+	c := interceptor.NewClient(server(t).WithObjects(stored("e", "p")).Build(), interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			if len(failures) == 0 {
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
@@ -76,14 +78,7 @@ func TestApprovalIsWrittenAfterAFailure(t *testing.T) {
 // An approval is written once the exception is stored as it was approved. A copy of it, or of the exception, proves nothing. After a rotation
 // it is sealed again.
 func TestApprovals(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	kind := &unstructured.Unstructured{}
-	kind.SetAPIVersion("kyverno.io/v2")
-	kind.SetKind("PolicyException")
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kind).Build()
+	c := server(t).Build()
 	store := &keystore.Store{Client: c, Reader: c, Namespace: "ephor", Name: keystore.Exceptions}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	seals := keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: func() time.Time { return now }}}

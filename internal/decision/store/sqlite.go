@@ -427,7 +427,7 @@ func (s *SQLite) setAside(why error) error {
 	for _, suffix := range []string{"-shm", "-wal", ""} { // the log of a file must not be there when a new one begins
 		err := os.Rename(s.path+suffix, s.path+damagedSuffix+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = os.Remove(s.path + ".damaged" + suffix)
+			err = os.Remove(s.path + damagedSuffix + suffix)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("set the damaged file aside: %w", err)
