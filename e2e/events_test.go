@@ -31,10 +31,7 @@ spec:
 // only, and a dry run creates none.
 func TestEvents(t *testing.T) {
 	cluster.Namespace(t, "e2e-events")
-	eventually(t, func() error { // the policy would refuse it, again and again
-		_, err := kubectl(t, "", "get", "configmap", "kube-root-ca.crt", "-n", "e2e-events")
-		return err
-	})
+	cluster.RootCA(t, "e2e-events") // the policy would refuse it, again and again
 	applyPolicies(t, policyFile(t, eventsPolicy))
 	configMap := func(name, labels string) string {
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: e2e-events, labels: {%s}}}", name, labels)

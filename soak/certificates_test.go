@@ -31,11 +31,11 @@ func TestCertificateStorm(t *testing.T) {
 		before := p.versions()
 		switch random.IntN(5) {
 		case 0:
-			p.kubectl("delete", "secret", caName, "-n", namespace, "--ignore-not-found")
+			p.kubectl("delete", "secret", caName, "-n", namespace, "--ignore-not-found", "--wait=false")
 		case 1:
-			p.kubectl("delete", "secret", pairName, "-n", namespace, "--ignore-not-found")
+			p.kubectl("delete", "secret", pairName, "-n", namespace, "--ignore-not-found", "--wait=false")
 		case 2:
-			p.kubectl("delete", "secret", caName, pairName, "-n", namespace, "--ignore-not-found")
+			p.kubectl("delete", "secret", caName, pairName, "-n", namespace, "--ignore-not-found", "--wait=false")
 		case 3:
 			p.kubectl("patch", "secret", caName, "-n", namespace, "-p", `{"data":{"tls.key":"Z2FyYmFnZQ=="}}`)
 		case 4:

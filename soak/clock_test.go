@@ -16,7 +16,7 @@ import (
 // that it checks can.
 func (p *installation) issuedAt(then time.Time) {
 	p.Helper()
-	p.kubectl("delete", "secret", caName, pairName, "-n", namespace, "--ignore-not-found")
+	p.kubectl("delete", "secret", caName, pairName, "-n", namespace, "--ignore-not-found", "--wait=false")
 	c, err := ctrlclient.New(p.Config, ctrlclient.Options{})
 	if err != nil {
 		p.Fatal(err)

@@ -58,7 +58,7 @@ func read(t *testing.T, name string) *certs.Pair {
 func deleteSecrets(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		cluster.Must(t, "", "delete", "secret", name, "-n", namespace, "--ignore-not-found")
+		cluster.Must(t, "", "delete", "secret", name, "-n", namespace, "--ignore-not-found", "--wait=false")
 	}
 }
 

@@ -26,7 +26,7 @@ spec:
 func TestEvaluatedAgain(t *testing.T) {
 	const ns, objects = "report-again", 6
 	namespace(t, ns)
-	cluster.Must(t, "", "delete", "configmap", "kube-root-ca.crt", "-n", ns, "--ignore-not-found")
+	cluster.RootCA(t, ns)
 	for i := range objects - 1 { // in addition to the ConfigMap that every Namespace has
 		cluster.Must(t, configMap(ns, fmt.Sprint("c", i), "a: b"), "apply", "-f", "-")
 	}

@@ -185,6 +185,15 @@ func (c *Cluster) Apply(t testing.TB, manifests string) {
 	})
 }
 
+// RootCA waits until a Namespace has the ConfigMap that Kubernetes creates in each.
+func (c *Cluster) RootCA(t testing.TB, namespace string) {
+	t.Helper()
+	Eventually(t, func() error {
+		_, err := c.Try(t, "", "get", "configmap", "kube-root-ca.crt", "-n", namespace)
+		return err
+	})
+}
+
 // Namespace creates a Namespace for a test, also while one of this name is being deleted, and deletes it afterwards without waiting.
 func (c *Cluster) Namespace(t testing.TB, name string) {
 	t.Helper()

@@ -110,7 +110,15 @@ func (r release) compile(ctx context.Context, progress io.Writer) error {
 // sourceHash identifies the sources of the binary, so that a change of devcluster/ causes a rebuild.
 func (r release) sourceHash() (string, error) {
 	h := sha256.New()
-	for _, name := range []string{r.modfile, strings.TrimSuffix(r.modfile, ".mod") + ".sum", "kubectl.go", "main.go"} {
+	sources, err := filepath.Glob(filepath.Join(r.source, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	names := []string{r.modfile, strings.TrimSuffix(r.modfile, ".mod") + ".sum"}
+	for _, path := range sources {
+		names = append(names, filepath.Base(path))
+	}
+	for _, name := range names {
 		b, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return "", err

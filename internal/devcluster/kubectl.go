@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// Kubectl runs kubectl as administrator. The error contains the output of kubectl. `kubectl wait` waits as long as Patience allows, unless the
-// arguments say how long.
+// Kubectl runs kubectl as administrator. The error contains the output of kubectl. `kubectl wait` and `kubectl delete` wait as long as Patience
+// allows, unless the arguments say how long. By itself `delete --ignore-not-found` waits a week for an object that arises just after it was not
+// found: it takes it for the one that it deletes.
 func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
-	if args[0] == "wait" && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--timeout") }) {
+	if (args[0] == "wait" || args[0] == "delete") && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--timeout") }) {
 		args = append(slices.Clone(args), "--timeout="+Patience().String())
 	}
 	run := c.kubectl.run
