@@ -32,6 +32,9 @@ spec:
 func TestEvents(t *testing.T) {
 	cluster.Namespace(t, "e2e-events")
 	cluster.RootCA(t, "e2e-events") // the policy would refuse it, again and again
+	t.Cleanup(func() { // those of a policy are in the namespace default
+		must(t, "", "delete", "events", "-n", "default", "--field-selector=involvedObject.name=e2e-events", "--wait=false")
+	})
 	applyPolicies(t, policyFile(t, eventsPolicy))
 	configMap := func(name, labels string) string {
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: e2e-events, labels: {%s}}}", name, labels)
