@@ -155,7 +155,7 @@ func (c *compiler) check(key string, v any, path string) *pattern.Pattern {
 	if list, ok := v.([]any); ok && len(list) > 0 && kindOf(list[0]) == mapKind {
 		key = "^(" + key + ")"
 	}
-	p, diags := pattern.Compile(map[string]any{key: v}, path, nil)
+	p, diags := pattern.CompileValue(map[string]any{key: v}, path)
 	for _, d := range diags {
 		d.Path = path
 		c.diags.Add(d)

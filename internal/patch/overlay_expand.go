@@ -123,10 +123,10 @@ func (x *expansion) list(n *node, v any) any {
 			met = true
 			o, _ := e.(map[string]any)
 			name, has := o["name"]
-			if !has || made == none {
+			change, isMap := made.(map[string]any) // not for a list within a list
+			if !has || !isMap {
 				continue
 			}
-			change := made.(map[string]any)
 			change["name"] = name
 			out = append(out, change)
 		}
@@ -160,7 +160,7 @@ func (x *expansion) candidates(item *node, elements []any) []any {
 
 // named finds the element that a patch element with that name patches.
 func (x *expansion) named(elements []any, name any) any {
-	if name == nil {
+	if kindOf(name) != scalarKind {
 		return none
 	}
 	if text, ok := name.(string); ok {
@@ -171,7 +171,7 @@ func (x *expansion) named(elements []any, name any) any {
 		}
 	}
 	for _, e := range elements {
-		if o, ok := e.(map[string]any); ok && o["name"] == name && kindOf(name) == scalarKind {
+		if o, ok := e.(map[string]any); ok && o["name"] == name {
 			return e
 		}
 	}

@@ -60,6 +60,14 @@ func Compile(v any, path string, a *compilecost.Allowance) (*Pattern, diag.List)
 	return compileAt(v, path, "", a)
 }
 
+// CompileValue is Compile for a pattern in which variables and references were already replaced: what looks like one is plain text.
+func CompileValue(v any, path string) (*Pattern, diag.List) {
+	c := &compiler{late: true}
+	p := &Pattern{path: path}
+	p.root = c.compile(v, position{field: path})
+	return p, c.diags
+}
+
 // compileAt is Compile for a pattern at the path prefix of the document that is substituted as a whole.
 func compileAt(v any, path, prefix string, a *compilecost.Allowance) (*Pattern, diag.List) {
 	c := &compiler{allowance: a}
