@@ -18,6 +18,7 @@ func TestApplyJSON(t *testing.T) {
 		{"a null is no parent", `{"a":null}`, `[{"op":"add","path":"/a/b","value":1}]`, `{"a":{"b":1}}`},
 		{"a null of the same patch is no parent", `{}`, `[{"op":"add","path":"/a","value":null},{"op":"add","path":"/a/b","value":1}]`, `{"a":{"b":1}}`},
 		{"~1 and ~0 are escapes", `{}`, `[{"op":"add","path":"/a~1b~0c","value":1}]`, `{"a/b~c":1}`},
+		{"also in missing parents", `{}`, `[{"op":"add","path":"/a~1b/c~0d/e","value":1}]`, `{"a/b":{"c~d":{"e":1}}}`},
 		{"negative indexes count from the end", `{"l":[1,2,3]}`, `[{"op":"remove","path":"/l/-1"},{"op":"replace","path":"/l/-2","value":9}]`, `{"l":[9,2]}`},
 		{"remove", `{"a":1,"l":[1,2]}`, `[{"op":"remove","path":"/a"},{"op":"remove","path":"/l/0"}]`, `{"l":[2]}`},
 		{"remove of what is not there is no error", `{"l":[]}`, `[{"op":"remove","path":"/a/b"},{"op":"remove","path":"/c"},{"op":"remove","path":"/l/5"}]`, `{"l":[]}`},

@@ -227,12 +227,13 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 	at := doc
 	var way []string
 	for i, part := range parts[:len(parts)-1] {
-		next, err := get(at, jsonpointer.Unescape(part))
+		key := jsonpointer.Unescape(part)
+		next, err := get(at, key)
 		if err == nil && next != nil {
 			if k := kindOf(next); k != mapKind && k != listKind {
 				return nil, errInvalid
 			}
-			at, way = next, append(way, jsonpointer.Unescape(part))
+			at, way = next, append(way, key)
 			continue
 		}
 		made, err := parent(meter, parts[i+1])
@@ -241,7 +242,7 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 		}
 		doc, err = e.changeAt(doc, way, func(c any) (any, error) {
 			list, ok := c.([]any)
-			if n, err := strconv.Atoi(part); err == nil && ok && n > len(list) {
+			if n, err := strconv.Atoi(key); err == nil && ok && n > len(list) {
 				if n > maxPadding {
 					return nil, badIndex(n)
 				}
@@ -250,7 +251,7 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 				}
 				c = append(slices.Clip(list), make([]any, n-len(list))...)
 			}
-			out, err := e.addTo(c, part, made)
+			out, err := e.addTo(c, key, made)
 			if err != nil && !budget.Over(err) {
 				return c, nil // the operation itself will report what is missing
 			}
@@ -263,7 +264,7 @@ func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, e
 		if _, _, ok := locate(doc, "/"+strings.Join(append(slices.Clone(parts[:i+1]), ""), "/")); !ok {
 			return doc, nil
 		}
-		at, way = made, append(way, part)
+		at, way = made, append(way, key)
 	}
 	return doc, nil
 }
