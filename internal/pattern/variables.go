@@ -108,6 +108,11 @@ func (w *walk) settle(n *node) *node {
 	s, isText := v.(string)
 	if isText {
 		if known := w.late.get(s); known != nil {
+			if w.explain && known.field != n.field { // the same value at another place
+				here := *known
+				here.field = n.field
+				return &here
+			}
 			return known
 		}
 	}

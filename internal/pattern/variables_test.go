@@ -12,6 +12,7 @@ import (
 	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/template"
+	"ephor.invalid/ephor/internal/trace"
 )
 
 // data is an input document for variables.
@@ -256,4 +257,20 @@ func TestOnePatternForManyGoroutines(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// Two variables with the same value are two places of the pattern, and an explanation names the one that does not match.
+func TestPlaceOfVariable(t *testing.T) {
+	p, diags := Compile(decode(t, `{"a":"{{ x }}","b":"{{ y }}"}`), "pattern", nil)
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	log := &trace.Log{}
+	log.Begin("p", "r")
+	if _, err := p.Match(&jmespath.Env{Trace: log}, data{"x": "v", "y": "v"}, decode(t, `{"a":"v","b":"w"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.Rules[0].Patterns[0].Node; got != "pattern.b" {
+		t.Errorf("the mismatch of b is explained with %s", got)
+	}
 }
