@@ -265,11 +265,11 @@ func spendElement(m *budget.Meter) error {
 	return m.Bytes(elementBytes)
 }
 
-// elements evaluates the list. A missing key means that there are no elements. Any value other than a list is a single element.
+// elements evaluates the list. A key that it lacks means that there are no elements. Any value other than a list is a single element.
 func (l *loop) elements(s *scope.Scope) ([]any, error) {
 	v, err := l.list.Search(s.QueryEnv(), s)
 	if err != nil {
-		if unknown := (*jmespath.UnknownKeyError)(nil); errors.As(err, &unknown) {
+		if _, missing := err.(*jmespath.UnknownKeyError); missing { // not if a context entry could not be loaded for that reason
 			return nil, nil
 		}
 		return nil, err
