@@ -285,6 +285,14 @@ func (c *Controller) due(e *policyState) time.Time {
 	return due
 }
 
+// following returns the next time of the schedule; never if it has no further time, such as one that names a year.
+func (e *policyState) following(now time.Time) time.Time {
+	if next := e.program.Schedule.Next(now); !next.IsZero() {
+		return next
+	}
+	return never
+}
+
 // safely turns a panic into a failure, so that a bug in one run does not stop the others.
 func (c *Controller) safely(ctx context.Context, e *policyState, object *unstructured.Unstructured, f work) (out outcome) {
 	defer func() {
@@ -330,13 +338,13 @@ func (c *Controller) finish(e *policyState, out outcome, began time.Time) {
 		e.pause = now.Add(min(firstPause<<e.stale, longestPause))
 		e.stale = min(e.stale+1, maxFailures)
 	case out.stopped != nil:
-		e.failures, e.pause = 0, e.program.Schedule.Next(now)
+		e.failures, e.pause = 0, e.following(now)
 	case out.failed != nil:
 		e.failures++
 		if e.failures >= maxFailures {
 			c.Log.Error("a cleanup policy failed and waits for the next time of its schedule", "policy", key(e.object), "attempts", e.failures, "error", out.failed)
 			c.Observer.Dropped(e.of.Controller)
-			e.failures, e.pause = 0, e.program.Schedule.Next(now)
+			e.failures, e.pause = 0, e.following(now)
 			return
 		}
 		c.Observer.Requeued(e.of.Controller, e.failures)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/schedule"
 )
 
 // counted is an Observer that records calls.
@@ -189,6 +191,33 @@ func TestListing(t *testing.T) {
 	} {
 		if got := Listing(c.objects, 2); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// A run that failed, or was stopped, does not begin again when its schedule has no further time.
+func TestFinishWithoutFurtherTime(t *testing.T) {
+	now := at("2026-01-31T12:00:10Z")
+	last, err := schedule.ParseExtended("0 12 31 1 ? 2026")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, outs := range map[string][]outcome{
+		"over the limit": {{stopped: errors.New("x")}}, "failed ten times": slices.Repeat([]outcome{{failed: errors.New("x")}}, maxFailures),
+	} {
+		c, _ := newController(&now)
+		u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
+		addPolicy(c, u)
+		e := c.policies[key(u)]
+		e.program.Schedule = last
+		if work, _ := c.next(e); work == nil {
+			t.Fatalf("%s: the run is not due", name)
+		}
+		for _, out := range outs {
+			c.finish(e, out, now)
+		}
+		if work, _ := c.next(e); work != nil {
+			t.Errorf("%s: the run begins again at once", name)
 		}
 	}
 }

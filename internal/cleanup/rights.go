@@ -14,7 +14,8 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 )
 
-// never is the time of the next check if no right is missing: a run notices that a right was withdrawn.
+// never is the time of what is not done again: a check of rights none of which is missing, since a run notices that a right was withdrawn, and a
+// failed run whose schedule has no further time.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // checked reports whether the status of a policy has the result of its check of rights, and when the next check is due.
