@@ -210,7 +210,7 @@ func (p *pending) add(seconds int64, entries []report.Entry) {
 	for i := range p.parts {
 		p.parts[i].entries = slices.DeleteFunc(p.parts[i].entries, func(old report.Entry) bool {
 			return slices.ContainsFunc(entries, func(e report.Entry) bool {
-				return e.Rule.Name == old.Rule.Name && e.Program.Name == old.Program.Name && e.Program.Namespace == old.Program.Namespace
+				return report.RuleIn(e.Program, e.Rule) == report.RuleIn(old.Program, old.Rule)
 			})
 		})
 	}

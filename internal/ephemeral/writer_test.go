@@ -298,3 +298,19 @@ func TestT24WaitingResultsHoldNoReview(t *testing.T) {
 		}
 	}
 }
+
+// Policies of two kinds may have one name, and their rules none.
+func TestWriterKeepsKindsApart(t *testing.T) {
+	d := newDesk(func(*Options) {})
+	of := func(kind, source string) []policy.Result {
+		x := found("", policy.StatusFail)
+		x.Program.Kind, x.Program.Names.Source = kind, source
+		return []policy.Result{x}
+	}
+	d.Put(podRequest("a", policy.Create), of("ValidatingPolicy", "KyvernoValidatingPolicy"))
+	d.Put(podRequest("a", policy.Create), of("ImageValidatingPolicy", "KyvernoImageValidatingPolicy"))
+	d.pass(gather)
+	if got := d.said(); got != "a:p/=fail@100 a:p/=fail@100" {
+		t.Error(got)
+	}
+}
