@@ -2,6 +2,7 @@ package rule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,8 +49,8 @@ func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) 
 			found, sub, err := t.find(s)
 			if err != nil {
 				results = append(results, failed("", err))
-				planned.Err = err
-				break
+				planned.Err = errors.Join(planned.Err, err)
+				continue
 			}
 			for _, object := range found {
 				y := t.mutate(s, p, object, nothing)

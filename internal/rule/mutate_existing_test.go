@@ -293,3 +293,32 @@ mutate:
 		}
 	}
 }
+
+// A target that cannot be found does not keep the others from being changed.
+func TestMutateExistingBesideMissingKinds(t *testing.T) {
+	var lists fakeLists
+	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
+		lists = append(lists, o.(map[string]any))
+	}
+	missing := errors.New("the server does not serve it")
+	r := compileRule(t, []byte(`name: r
+match: {any: [{resources: {kinds: [ConfigMap]}}]}
+mutate:
+  targets: [{apiVersion: example.com/v1, kind: Gone}, {apiVersion: v1, kind: Node}, {apiVersion: example.com/v1, kind: Lost}]
+  patchStrategicMerge: {metadata: {annotations: {own: x}}}
+`), nil)
+	s := call(request(map[string]any{"object": golden.Decode[map[string]any](t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+	s.Plan, s.Env.World = true, world.World{Lists: func(ctx context.Context, q world.Query) ([]map[string]any, error) {
+		if q.APIVersion == "example.com/v1" {
+			return nil, fmt.Errorf("%s: %w", q.Kind, missing)
+		}
+		return lists.List(ctx, q)
+	}}
+	work := r.Eval(s).Work[0]
+	if len(work.Targets) != 1 || targetText(work.Targets[0]) != "/node own=x" {
+		t.Errorf("%v", work.Targets)
+	}
+	if text := fmt.Sprint(work.Err); !errors.Is(work.Err, missing) || !strings.Contains(text, "Gone") || !strings.Contains(text, "Lost") {
+		t.Error(text)
+	}
+}
