@@ -106,7 +106,7 @@ func (x *applier) create(ctx context.Context, t *task, planned *unstructured.Uns
 	switch {
 	case err == nil:
 		x.record(t, created, g, planOf(created, planned))
-		x.report.generated(t, planned)
+		x.report.generated(t, created)
 		return false, nil
 	case ending(err):
 		x.log.Debug("no object is generated in a namespace that is being deleted", "object", updaterequest.ObjectText(planned))

@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/seal"
 	"ephor.invalid/ephor/internal/updaterequest"
@@ -168,5 +170,34 @@ func TestDefaultsOfTheAPIServer(t *testing.T) {
 		if written, reported := round(); written != 1 || !reported {
 			t.Errorf("%s: after a change of the plan: %d writes, reported: %v", name, written, reported)
 		}
+	}
+}
+
+// about records the objects of events.
+type about struct{ uids []string }
+
+func (a *about) Record(x event.Event) {
+	for _, r := range []event.Reference{x.Regarding, x.Related} {
+		if r.Kind == "ConfigMap" {
+			a.uids = append(a.uids, r.UID)
+		}
+	}
+}
+
+// The events about a new object have its UID: kubectl describe shows no others.
+func TestEventsOfNewObjects(t *testing.T) {
+	there, events := configMapOf("n", "there", "u1", triggers), &about{}
+	w, _ := newMarked(t, there)
+	u := workOf(t, "anybody", triggerSpec("n", "there", "u1"), "", "", nil)
+	withRequest(t, w, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		o.SetUID("made")
+		return c.Create(ctx, o, opts...)
+	}}, u, there)
+	w.report.events = events
+	if err := carry(t, w, u); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(events.uids, []string{"made", "made"}) {
+		t.Errorf("%q", events.uids)
 	}
 }
