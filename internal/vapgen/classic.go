@@ -104,10 +104,20 @@ func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv
 	unwanted := newRules(in.resources)
 	for i := range exclude {
 		d := &exclude[i].ResourceDescription
+		if d.IsZero() {
+			continue // an empty filter excludes nothing
+		}
 		if len(d.Namespaces) > 0 {
+			if !coversOperations(d, match) {
+				return nil, reasonExcludeWithin, nil // a selector is for all operations
+			}
 			unwanted.addNamespaces(d)
 			// The rules exclude the Namespaces themselves, and the selector excludes the objects in them.
 			out.NamespaceSelector = narrowed(out.NamespaceSelector, metav1.LabelSelectorOpNotIn, d.Namespaces)
+			continue
+		}
+		if len(d.Kinds) == 0 {
+			unwanted.put("*", "*", "*/*", d, namesOf(d)) // subresources, too
 			continue
 		}
 		if err := unwanted.add(d); err != nil {
@@ -116,6 +126,19 @@ func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv
 	}
 	out.ResourceRules, out.ExcludeResourceRules = wanted.list(), unwanted.list()
 	return out, "", nil
+}
+
+// coversOperations reports whether an excluding filter is for all operations of the filters.
+func coversOperations(exclude *kyvernov1.ResourceDescription, match kyvernov1.ResourceFilters) bool {
+	excluded := operationsOf(exclude)
+	for i := range match {
+		for _, o := range operationsOf(&match[i].ResourceDescription) {
+			if !slices.Contains(excluded, o) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // narrowed returns a namespace selector that also tests the names.
@@ -144,9 +167,11 @@ func (in *classicPolicy) native(r *kyvernov1.Rule, c *admissionregistrationv1.Ma
 		failure = admissionregistrationv1.Ignore
 	}
 	for i := range cel.Expressions {
-		if e := &cel.Expressions[i]; e.Message == "" && e.MessageExpression == "" {
+		e := &cel.Expressions[i]
+		if e.Message == "" && e.MessageExpression == "" {
 			e.Message = r.Validation.Message
 		}
+		e.Message = oneLine(e.Message)
 	}
 	conditions := slices.Clone(r.CELPreconditions)
 	if w := in.policy.Spec.WebhookConfiguration; w != nil {

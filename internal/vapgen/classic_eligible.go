@@ -3,6 +3,8 @@ package vapgen
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/wildcard"
@@ -21,6 +23,7 @@ const (
 	reasonAnnotations       = ": Annotations in resource description is not applicable."
 	reasonWildcardName      = ": wildcards in resource name is not applicable."
 	reasonWildcardNamespace = ": wildcards in namespace name is not applicable."
+	reasonWildcardLabel     = ": wildcards in labels of selectors are not applicable."
 	reasonMatchAll          = ": multiple 'all' in the match block is not applicable."
 	reasonExcludeAll        = ": multiple 'all' in the exclude block is not applicable."
 	reasonExceptionAll      = ": multiple 'all' in the PolicyException's match block is not applicable."
@@ -68,6 +71,18 @@ func filters(m *kyvernov1.MatchResources, severalAll string) (out kyvernov1.Reso
 	return out, ""
 }
 
+// anyLabel reports whether a selector has wildcards, which the API server does not accept.
+func anyLabel(s *metav1.LabelSelector) bool {
+	if s != nil {
+		for key, v := range s.MatchLabels {
+			if wildcard.Has(key) || wildcard.Has(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func namesOf(d *kyvernov1.ResourceDescription) []string {
 	if d.Name != "" {
 		return append([]string{d.Name}, d.Names...)
@@ -84,8 +99,11 @@ func matched(r *kyvernov1.Rule) (kyvernov1.ResourceFilters, string) {
 	}
 	for i := range out {
 		d := &out[i].ResourceDescription
-		if len(out) > 1 && (d.Selector != nil || d.NamespaceSelector != nil || len(d.Namespaces) > 0) {
+		switch {
+		case len(out) > 1 && (d.Selector != nil || d.NamespaceSelector != nil || len(d.Namespaces) > 0):
 			return nil, reasonMatchSelectors
+		case anyLabel(d.Selector) || anyLabel(d.NamespaceSelector):
+			return nil, reasonWildcardLabel
 		}
 	}
 	return out, ""

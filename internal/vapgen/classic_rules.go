@@ -71,14 +71,30 @@ var allOperations = []admissionregistrationv1.OperationType{
 	admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Connect, admissionregistrationv1.Delete,
 }
 
+// operationsOf returns the operations of a filter.
+func operationsOf(d *kyvernov1.ResourceDescription) []admissionregistrationv1.OperationType {
+	if len(d.Operations) == 0 {
+		return slices.Clone(allOperations)
+	}
+	out := make([]admissionregistrationv1.OperationType, len(d.Operations))
+	for i, o := range d.Operations {
+		out[i] = admissionregistrationv1.OperationType(o)
+	}
+	return out
+}
+
+// withoutRepeats returns each name once, since the API server rejects a name that is given twice.
+func withoutRepeats(names []string) (out []string) {
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 func (x *rules) put(group, version, resource string, d *kyvernov1.ResourceDescription, names []string) {
-	operations := make([]admissionregistrationv1.OperationType, 0, len(allOperations))
-	for _, o := range d.Operations {
-		operations = append(operations, admissionregistrationv1.OperationType(o))
-	}
-	if len(operations) == 0 {
-		operations = append(operations, allOperations...)
-	}
+	operations, names := operationsOf(d), withoutRepeats(names)
 	i := slices.IndexFunc(x.order, func(r *admissionregistrationv1.NamedRuleWithOperations) bool {
 		return r.APIGroups[0] == group && r.APIVersions[0] == version && slices.Equal(r.Operations, operations) && slices.Equal(r.ResourceNames, names)
 	})

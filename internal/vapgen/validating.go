@@ -2,6 +2,7 @@ package vapgen
 
 import (
 	"slices"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -54,6 +55,7 @@ func translateValidating(in Input) (Output, error) {
 	withoutReports(&out.ObjectMeta, &p.ObjectMeta)
 	for _, v := range spec.Validations {
 		v.Expression, v.MessageExpression = s.body.expression(v.Expression), s.body.expression(v.MessageExpression)
+		v.Message = oneLine(v.Message)
 		out.Spec.Validations = append(out.Spec.Validations, v)
 	}
 	for _, a := range spec.AuditAnnotations {
@@ -69,6 +71,14 @@ func translateValidating(in Input) (Output, error) {
 		ObjectMeta: metaOf(celAPIVersion, validating.Kind, name+bindingEnd, &p.ObjectMeta),
 		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: actionsOf(spec.ValidationActions)},
 	}}, nil
+}
+
+// oneLine returns a message with blanks instead of line breaks, which the API server rejects. A message without any letter is empty.
+func oneLine(message string) string {
+	if trimmed := strings.TrimSpace(message); trimmed == "" || strings.ContainsAny(trimmed, "\r\n") {
+		return strings.Join(strings.Fields(message), " ")
+	}
+	return message
 }
 
 // actionsOf returns the actions of the binding. The API server rejects Warn together with Deny, since a denial already has the
