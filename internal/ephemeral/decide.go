@@ -17,13 +17,26 @@ func Sends(p *policy.Program, r *policy.Rule, kind schema.GroupKind, s Scans) bo
 	if _, off := p.Labels[DisabledLabel]; off {
 		return false
 	}
-	return !Scanned(p, r) || !s.Has(kind)
+	return !Scannable(p, r) || !scannedFor(r, kind) || !s.Has(kind)
 }
 
-// Scanned reports whether scans evaluate the rule. If so, only their results are in reports, since an existing object can be evaluated
-// again at any time, and no other client can write the results.
-func Scanned(p *policy.Program, r *policy.Rule) bool {
-	return Scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return Covers(&t) })
+// scannedFor reports whether scans evaluate a scannable rule for objects of the kind. If so, only their results are in reports, since an
+// existing object can be evaluated again at any time, and no other client can write the results.
+func scannedFor(r *policy.Rule, kind schema.GroupKind) bool {
+	return slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return Covers(&t) && t.MayName(kind) })
+}
+
+// OnlyAsked reports whether only requests have results of scannable rules about objects of the kind: the rules are about it, but not about
+// its creation.
+func OnlyAsked(rules []*policy.Rule, kind schema.GroupKind) bool {
+	asked := false
+	for _, r := range rules {
+		if scannedFor(r, kind) {
+			return false
+		}
+		asked = asked || slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return t.Main() && t.MayName(kind) })
+	}
+	return asked
 }
 
 // ScanStages are the stages that scans evaluate.

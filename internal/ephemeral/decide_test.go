@@ -46,6 +46,10 @@ func TestSends(t *testing.T) {
 		{"the old object", func(_ *policy.Program, r *policy.Rule) { r.Needs.OldObject = true }, scans, false},
 		{"images", func(_ *policy.Program, r *policy.Rule) { r.Needs.Images = true }, scans, false},
 		{"operations without CREATE", func(_ *policy.Program, r *policy.Rule) { r.Targets[0].Operations = []policy.Operation{policy.Update} }, scans, true},
+		{"CREATE of another kind only", func(_ *policy.Program, r *policy.Rule) {
+			r.Targets[0].Operations = []policy.Operation{policy.Update}
+			r.Targets = append(r.Targets, policy.Target{Group: "apps", Version: "*", Kind: "Deployment"})
+		}, scans, true},
 		{"a sub-resource", func(_ *policy.Program, r *policy.Rule) {
 			r.Targets = append(r.Targets, policy.Target{Kind: "Pod", Subresource: "ephemeralcontainers"})
 		}, scans, false},

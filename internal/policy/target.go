@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
@@ -85,6 +87,14 @@ func (t *Target) Everything() bool {
 // Main reports whether the target selects main resources.
 func (t *Target) Main() bool {
 	return t.Subresource == "" || t.ByResource() && t.Subresource == "*"
+}
+
+// MayName reports whether the target may select objects of the kind. A target by resource names no kind: only its group counts.
+func (t *Target) MayName(kind schema.GroupKind) bool {
+	if t.ByResource() {
+		return t.Group == "*" || t.Group == kind.Group
+	}
+	return wildcard.Match(t.Group, kind.Group) && wildcard.Match(t.Kind, kind.Kind)
 }
 
 // Deletes reports whether the target names the operation DELETE.

@@ -14,13 +14,14 @@ import (
 // Prune removes outdated results from reports: those of scans of kinds that are no longer scanned, and those of deleted rules. mine
 // selects the resources of this process; nil for all.
 func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules scan.Rules, mine func(gk schema.GroupKind, namespace string) bool) error {
-	unscanned := &report.Evaluated{Elsewhere: rules.Elsewhere}
 	living := &report.Evaluated{Elsewhere: rules.Live}
 	var errs []error
 	for uid, st := range w.stale(scanned, rules) {
 		switch {
 		case mine != nil && !mine(st.groupKind(), st.namespace):
 		case !scanned(st.groupKind()):
+			kind := st.groupKind()
+			unscanned := &report.Evaluated{Elsewhere: func(r report.Rule) bool { return rules.Elsewhere(kind, r) }}
 			errs = append(errs, w.reduce(ctx, st.resource(uid), unscanned))
 		default:
 			errs = append(errs, w.reduce(ctx, st.resource(uid), living))
@@ -40,7 +41,7 @@ func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) ma
 		if scanned(st.groupKind()) {
 			stale = slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Live(*r) })
 		} else if st.kind != "" {
-			stale = !st.loaded || len(st.parts) > 0 || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Elsewhere(*r) })
+			stale = !st.loaded || len(st.parts) > 0 || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Elsewhere(st.groupKind(), *r) })
 		}
 		if stale {
 			out[uid] = *st

@@ -16,8 +16,10 @@ import (
 // ruleTable defines for rules, by the names of their policies, whether they exist and whether scans evaluate them.
 type ruleTable map[string]struct{ live, elsewhere bool }
 
-func (r ruleTable) Live(at report.Rule) bool      { return r[at.Policy].live }
-func (r ruleTable) Elsewhere(at report.Rule) bool { return r[at.Policy].live && r[at.Policy].elsewhere }
+func (r ruleTable) Live(at report.Rule) bool { return r[at.Policy].live }
+func (r ruleTable) Elsewhere(_ schema.GroupKind, at report.Rule) bool {
+	return r[at.Policy].live && r[at.Policy].elsewhere
+}
 
 var table = ruleTable{"scanned": {live: true}, "admission": {live: true, elsewhere: true}, "gone": {}}
 
@@ -92,14 +94,15 @@ func TestSplit(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
+	elsewhere := func(at report.Rule) bool { return table.Elsewhere(schema.GroupKind{}, at) }
 	for _, c := range []struct {
 		name                          string
 		evaluated                     report.Evaluated
 		replaced, unevaluated, others string
 	}{
 		{"by nobody else", report.Evaluated{}, "scanned admission gone", "", ""},
-		{"all", report.Evaluated{Elsewhere: table.Elsewhere}, "scanned gone", "", "admission"},
-		{"one", report.Evaluated{Elsewhere: table.Elsewhere, Policies: map[report.ID]bool{{Policy: "gone"}: true}}, "gone", "scanned", "admission"},
+		{"all", report.Evaluated{Elsewhere: elsewhere}, "scanned gone", "", "admission"},
+		{"one", report.Evaluated{Elsewhere: elsewhere, Policies: map[report.ID]bool{{Policy: "gone"}: true}}, "gone", "scanned", "admission"},
 	} {
 		h := split(results, &c.evaluated)
 		if names(h.replaced) != c.replaced || names(h.unevaluated) != c.unevaluated || names(h.others) != c.others {

@@ -31,7 +31,7 @@ func (l *loop) evaluateIfChanged(ctx context.Context, i *item, always bool) (aga
 	o.meta, o.sweep = i.meta, l.sweeps
 	asked := o.asked
 	current := o.revision == s.revision && o.hash == i.hash
-	evaluated := report.Evaluated{Elsewhere: s.rules.Elsewhere}
+	evaluated := report.Evaluated{Elsewhere: s.elsewhere}
 	if o.revision != 0 && o.hash == i.hash && !always {
 		evaluated.Policies = s.since(o.revision)
 	}

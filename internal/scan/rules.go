@@ -1,13 +1,18 @@
 package scan
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"ephor.invalid/ephor/internal/catalog"
 	"ephor.invalid/ephor/internal/ephemeral"
+	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 )
 
-// rules are the rules whose results are reported; the value is true if scans evaluate the rule.
-type rules map[report.Rule]bool
+// rules are the rules whose results are reported, with those of their policy that scans evaluate.
+type rules map[report.Rule][]*policy.Rule
 
 func rulesOf(s *catalog.Snapshot) rules {
 	out := rules{}
@@ -18,10 +23,14 @@ func rulesOf(s *catalog.Snapshot) rules {
 		for _, r := range p.Rules {
 			at := report.RuleIn(p, r)
 			if !r.NoScan || !r.ReportsTargets { // otherwise all results are about targets
-				out[at] = out[at] || ephemeral.Scanned(p, r)
+				scanned := out[at]
+				if ephemeral.Scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return ephemeral.Covers(&t) }) {
+					scanned = append(scanned, r)
+				}
+				out[at] = scanned
 			}
 			if at.Target = true; r.ReportsTargets {
-				out[at] = false
+				out[at] = nil
 			}
 		}
 	}
@@ -34,8 +43,8 @@ func (k rules) Live(r report.Rule) bool {
 	return live
 }
 
-// Elsewhere reports whether the rule exists and is reported, and scans do not evaluate it.
-func (k rules) Elsewhere(r report.Rule) bool {
+// Elsewhere reports whether the rule exists and is reported, and scans do not evaluate it for objects of the kind.
+func (k rules) Elsewhere(kind schema.GroupKind, r report.Rule) bool {
 	scanned, live := k[r]
-	return live && !scanned
+	return live && (len(scanned) == 0 || ephemeral.OnlyAsked(scanned, kind))
 }

@@ -8,6 +8,7 @@ import (
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
 
@@ -42,7 +43,7 @@ spec:
 			}
 			known := rulesOf(catalog.NewStatic([]*policy.Program{program}))
 			of := report.RuleIn(program, program.Rules[0])
-			if scanned := known[of]; scanned != c.scanned {
+			if scanned := len(known[of]) > 0; scanned != c.scanned {
 				t.Errorf("scanned is %v, want %v", scanned, c.scanned)
 			}
 			if live := known.Live(of); live != c.scanned { // earlier results about triggers are removed
@@ -52,9 +53,52 @@ spec:
 			if matched, _ := program.Rules[0].Match(t.Context(), trigger); c.elsewhere && matched {
 				t.Error("the rule matches a trigger")
 			}
-			if of.Target = true; !known.Elsewhere(of) {
+			if of.Target = true; !known.Elsewhere(schema.GroupKind{Kind: "ConfigMap"}, of) {
 				t.Error("results about targets are not those of work")
 			}
 		})
+	}
+}
+
+// A rule may be about creations of one kind and about updates of another. Scans find no results about the second one.
+func TestRulesByKind(t *testing.T) {
+	pods, deployments, secrets := schema.GroupKind{Kind: "Pod"}, schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Kind: "Secret"}
+	for name, source := range map[string]string{
+		"classic": `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [Deployment]}}, {resources: {kinds: [Pod], operations: [UPDATE]}}]}
+    validate: {deny: {}}`,
+		"cel": `
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: p}
+spec:
+  autogen: {podControllers: {controllers: []}}
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}
+    - {apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}
+  validations: [{expression: "false"}]`,
+	} {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(source), &object); err != nil {
+			t.Fatal(err)
+		}
+		program, diags := compile.With(compile.Object{Value: object}, nil, family.Options{Existing: true})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		known, of := rulesOf(catalog.NewStatic([]*policy.Program{program})), report.RuleIn(program, program.Rules[0])
+		if !known.Live(of) || !known.Elsewhere(pods, of) || known.Elsewhere(deployments, of) {
+			t.Errorf("%s: live %v, only admission finds results about Pods: %v, about Deployments: %v", name, known.Live(of), known.Elsewhere(pods, of), known.Elsewhere(deployments, of))
+		}
+		if name == "classic" && known.Elsewhere(secrets, of) {
+			t.Error("results about a kind that the rule no longer names stay")
+		}
 	}
 }

@@ -26,7 +26,7 @@ func RulesOf(s *catalog.Snapshot) Rules { return rulesOf(s) }
 func Unscanned(s *catalog.Snapshot) Rules {
 	k := rulesOf(s)
 	for r := range k {
-		k[r] = false
+		k[r] = nil
 	}
 	return k
 }

@@ -33,8 +33,8 @@ type Sink interface {
 type Rules interface {
 	// Live reports whether the rule exists and is reported.
 	Live(report.Rule) bool
-	// Elsewhere reports whether the rule is live, but scans do not evaluate it.
-	Elsewhere(report.Rule) bool
+	// Elsewhere reports whether the rule is live, but scans do not evaluate it for objects of the kind.
+	Elsewhere(kind schema.GroupKind, r report.Rule) bool
 }
 
 // Options of a Scanner. All are required, except where the comment allows nil.

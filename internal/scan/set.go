@@ -84,6 +84,11 @@ func (s *set) since(revision uint64) map[report.ID]bool {
 	return nil
 }
 
+// elsewhere reports whether other processes find the results of a rule about objects of the kind.
+func (s *set) elsewhere(r report.Rule) bool {
+	return s.rules.Elsewhere(s.resource.GVK().GroupKind(), r)
+}
+
 // route selects the rules that scans evaluate.
 var route = catalog.Route{Stages: ephemeral.ScanStages}
 

@@ -78,7 +78,7 @@ func (m *Merging) Wanted(kind schema.GroupKind) func(report.Rule) bool {
 	rules := m.rules
 	m.mu.Unlock()
 	if slices.Contains(m.Scanned(), kind) {
-		return rules.Elsewhere
+		return func(r report.Rule) bool { return rules.Elsewhere(kind, r) }
 	}
 	return rules.Live
 }
