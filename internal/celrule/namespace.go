@@ -21,6 +21,13 @@ func (o Options) namespaceOf(c *policy.Call) (any, error) {
 // Namespaces cannot be read, it has the known name and labels.
 func (o Options) namespaceObject(c *policy.Call) (any, error) {
 	r := c.Request
+	if o.OwnNamespace && r.IsNamespace() {
+		object, err := r.Subject()
+		if err != nil || object == nil {
+			return nil, err
+		}
+		return exposed(object), nil
+	}
 	if r.Namespace == "" || r.GVK.Kind == "Namespace" && r.GVK.Group == "" {
 		return nil, nil
 	}

@@ -10,6 +10,8 @@ type Options struct {
 	// StrictTexts: a messageExpression or an audit annotation that cannot be evaluated is an error, and a message is used
 	// unchanged.
 	StrictTexts bool
+	// OwnNamespace: the namespace of a Namespace is the Namespace itself. Otherwise it has none, as other cluster-scoped objects.
+	OwnNamespace bool
 }
 
 // Policies are the Options of the policies of policies.kyverno.io.

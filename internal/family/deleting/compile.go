@@ -56,6 +56,9 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	return out
 }
 
+// options are those of the language. As in Kyverno, a Namespace is its own namespaceObject.
+var options = func() celrule.Options { o := celrule.Policies; o.OwnNamespace = true; return o }()
+
 // deletion is a compiled policy.
 type deletion struct {
 	subject *celpolicy.Subject
@@ -73,7 +76,7 @@ func (d *deletion) eval(c *policy.Call) policy.Yield {
 	if exemption.Full.Status != policy.StatusNone || len(exemption.Allowed.AllowedImages)+len(exemption.Allowed.AllowedValues) > 0 {
 		return policy.Yield{}
 	}
-	in, err := celrule.Policies.Input(c)
+	in, err := options.Input(c)
 	if err != nil {
 		return failed(err)
 	}
