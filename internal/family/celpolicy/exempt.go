@@ -29,6 +29,16 @@ type Exemption struct {
 // for the evaluation is over.
 func Exempt(c *policy.Call) (Exemption, error) { return exemptOn(terms, c) }
 
+// ExemptTrigger is Exempt for the trigger of deferred work: like the policy, exceptions see the last state of a deleted trigger as object.
+func ExemptTrigger(c *policy.Call) (Exemption, error) {
+	if r := c.Request; r.Operation == policy.Delete && r.OldObject != nil && len(c.Rule.Exceptions) > 0 {
+		of := *c
+		of.Request = r.WithObject(r.OldObject)
+		c = &of
+	}
+	return Exempt(c)
+}
+
 // ExemptFromDeletion is Exempt for a deletion, which cannot be undone: an exception that cannot be evaluated is an error, unless another one
 // exempts the object.
 func ExemptFromDeletion(c *policy.Call) (Exemption, error) { return exemptOn(deleting, c) }

@@ -19,7 +19,7 @@ func (g *generator) eval(c *policy.Call) policy.Yield {
 	if err != nil {
 		return failed(err)
 	}
-	exemption, err := celpolicy.Exempt(c)
+	exemption, err := celpolicy.ExemptTrigger(c)
 	switch {
 	case err != nil:
 		return failed(err)

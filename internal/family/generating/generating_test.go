@@ -13,12 +13,13 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
-// TestData runs testdata/*.txtar: policies.yaml and resources.yaml are lists (see familytest.Request). want holds the diagnostics, the
+// TestData runs testdata/*.txtar: policies.yaml, resources.yaml and exceptions.yaml are lists (see familytest.Request). want holds the diagnostics, the
 // results of the policies for each resource in order, and the work that they request.
 func TestData(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, in golden.Inputs) string {
 		var b strings.Builder
 		programs := familytest.Compile(&b, golden.Objects(t, in.Text("policies.yaml")))
+		familytest.Except(&b, programs, golden.Objects(t, in.Text("exceptions.yaml")))
 		for _, o := range golden.Objects(t, in.Text("resources.yaml")) {
 			r := familytest.Request(o)
 			out := engine.Eval(t.Context(), engine.Input{Selections: familytest.Select(programs...), Request: r, Stages: policy.StageGenerate, Plan: true})

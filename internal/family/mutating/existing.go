@@ -128,7 +128,7 @@ func (x *existing) eval(c *policy.Call) policy.Yield {
 	trigger.Request = triggerOf(c.Request)
 	var allowed run.Exceptions
 	if !bare {
-		exemption, err := celpolicy.Exempt(&trigger)
+		exemption, err := celpolicy.ExemptTrigger(&trigger)
 		switch {
 		case err != nil:
 			return failed(err)
