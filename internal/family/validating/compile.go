@@ -71,8 +71,11 @@ func mode(spec *policiesv1beta1.ValidatingPolicySpec) env.Mode {
 	return env.Kubernetes
 }
 
-// configs returns the configurations of the policies that are generated from the spec.
+// configs returns the configurations of the policies that are generated from the spec. A policy for documents has no constraints.
 func configs(spec *policiesv1beta1.ValidatingPolicySpec) []celpolicy.Config {
+	if mode(spec) == env.JSON {
+		return nil
+	}
 	var settings *policiesv1beta1.PodControllers
 	if spec.Autogen != nil {
 		settings = spec.Autogen.PodControllers
