@@ -76,7 +76,7 @@ func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchC
 			out.conditions = append(out.conditions, admissionregistrationv1.MatchCondition{Name: unused(names, "exception-"+shortened(x.Name), "-"), Expression: "false"})
 		default:
 			out.conditions = append(out.conditions, admissionregistrationv1.MatchCondition{
-				Name: unused(names, x.Spec.MatchConditions[0].Name, "-"), Expression: "!(" + holds + ")",
+				Name: unused(names, x.Spec.MatchConditions[0].Name, "-"), Expression: "!" + typecheck.Group(holds),
 			})
 		}
 	}
@@ -90,7 +90,7 @@ func conjunction(all []admissionregistrationv1.MatchCondition) string {
 	}
 	parts := make([]string, len(all))
 	for i, c := range all {
-		parts[i] = "(" + c.Expression + ")"
+		parts[i] = typecheck.Group(c.Expression)
 	}
 	return strings.Join(parts, " && ")
 }
@@ -119,7 +119,7 @@ func (l *list) add(texts []string, holds string) {
 	case holds == "":
 		l.always = append(l.always, texts...)
 	default:
-		l.when = append(l.when, "(("+holds+") ? "+literal(texts)+" : [])")
+		l.when = append(l.when, "("+typecheck.Group(holds)+" ? "+literal(texts)+" : [])")
 	}
 }
 
