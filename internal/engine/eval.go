@@ -427,7 +427,7 @@ func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rul
 // failure returns a result of status error with the attempted action. For a deadline it adds what the error means.
 func failure(attempt string, err error) policy.Yield {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return policy.Yield{Status: policy.StatusError, Message: attempt + ": the time for the evaluation is over"}
+		return policy.Yield{Status: policy.StatusError, Message: attempt + ": the time for the evaluation is over", Unknown: true}
 	}
 	return policy.Yield{Status: policy.StatusError, Message: attempt + ": " + err.Error()}
 }

@@ -192,6 +192,12 @@ func TestDeadline(t *testing.T) {
 	if d := Decide(&out, ValidateWording); d.Allowed {
 		t.Error("a policy with failurePolicy Fail that ran out of time let the request pass")
 	}
+	byAction, ignored := rule("own", yields(policy.StatusPass, "")), program()
+	byAction.OnError, ignored.Rules, ignored.Program.Settings.FailurePolicy = policy.ErrorByAction, []*policy.Rule{byAction}, policy.Ignore
+	out = Eval(ctx, Input{Selections: []policy.Selection{ignored}, Request: request(policy.Create), Stages: policy.StageValidate})
+	if d := Decide(&out, ValidateWording); statuses(out) != "own=error" || !d.Allowed {
+		t.Errorf("a policy with failurePolicy Ignore that ran out of time denies the request: %s %+v", statuses(out), d)
+	}
 	out = eval(request(policy.Create), program(endless))
 	if got := out.Results[0].Message; !strings.Contains(got, "budget exhausted") {
 		t.Errorf("the step budget did not end the rule: %q", got)
