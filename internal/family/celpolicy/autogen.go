@@ -20,11 +20,14 @@ const (
 	ConfigExtract  = "extract"
 )
 
-// controllers are the resources that get generated policies.
-var controllers = map[string]struct {
+// controller is a resource that gets a generated policy.
+type controller struct {
 	config string
 	target policiesv1beta1.Target
-}{
+}
+
+// controllers are the resources that get generated policies.
+var controllers = map[string]controller{
 	"daemonsets":   {ConfigDefaults, policiesv1beta1.Target{Group: "apps", Version: "v1", Resource: "daemonsets", Kind: "DaemonSet"}},
 	"deployments":  {ConfigDefaults, policiesv1beta1.Target{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}},
 	"jobs":         {ConfigDefaults, policiesv1beta1.Target{Group: "batch", Version: "v1", Resource: "jobs", Kind: "Job"}},
@@ -65,16 +68,8 @@ func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta
 	}
 	targets := map[string][]policiesv1beta1.Target{}
 	for _, name := range wanted {
-		key, target := ConfigExtract, policiesv1beta1.Target{}
-		if known, ok := controllers[name]; ok {
-			key, target = known.config, known.target
-		} else if also, ok := requested[name]; ok {
-			key, target = ConfigDefaults, also
-		} else if target, ok = otherController(name); !ok {
-			continue
-		}
-		if !slices.Contains(targets[key], target) {
-			targets[key] = append(targets[key], target)
+		if c, ok := controllerNamed(name); ok && !slices.Contains(targets[c.config], c.target) {
+			targets[c.config] = append(targets[c.config], c.target)
 		}
 	}
 	var out []Config
@@ -105,6 +100,18 @@ func aboutPods(m *admissionregistrationv1.MatchResources) bool {
 	r := m.ResourceRules[0]
 	return len(r.ResourceNames) == 0 && slices.Equal(r.APIGroups, []string{""}) && slices.Equal(r.APIVersions, []string{"v1"}) &&
 		slices.Equal(r.Resources, []string{"pods"})
+}
+
+// controllerNamed returns the controller that a policy names; ok is false if nothing is generated for the name.
+func controllerNamed(name string) (_ controller, ok bool) {
+	if known, ok := controllers[name]; ok {
+		return known, true
+	}
+	if also, ok := requested[name]; ok {
+		return controller{ConfigDefaults, also}, true
+	}
+	other, ok := otherController(name)
+	return controller{ConfigExtract, other}, ok
 }
 
 // otherController parses resource.version.group, where the group may have dots.

@@ -1,6 +1,7 @@
 package celpolicy
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,29 @@ func Decode(object map[string]any, out any, kinds family.Kinds) (diags diag.List
 			}
 		}
 	}
+	autogen, _ := spec["autogen"].(map[string]any)
+	pods, _ := autogen["podControllers"].(map[string]any)
+	unknownControllers(&diags, pods)
 	return diags
+}
+
+// unknownControllers warns of controllers for which nothing is generated.
+func unknownControllers(diags *diag.List, settings map[string]any) {
+	named, _ := settings["controllers"].([]any)
+	for i, c := range named {
+		name, ok := c.(string)
+		if _, generated := controllerNamed(name); !ok || generated {
+			continue
+		}
+		diags.Warnf("spec.autogen.podControllers.controllers["+strconv.Itoa(i)+"]", "nothing is generated for %q", name)
+		known := slices.Collect(maps.Keys(controllers))
+		slices.Sort(known)
+		if near := strict.Nearest(names.Plural(name), known); near != "" {
+			diags.Hint("did you mean %s?", near)
+		} else {
+			diags.Hint("other controllers are written as resource.version.group, such as rollouts.v1alpha1.argoproj.io")
+		}
+	}
 }
 
 // neverMatching warns of resources in a rule of the constraints that no request can have. The API server accepts them, but the policy would
