@@ -66,7 +66,26 @@ func Decode(object map[string]any, out any, kinds family.Kinds) (diags diag.List
 	autogen, _ := spec["autogen"].(map[string]any)
 	pods, _ := autogen["podControllers"].(map[string]any)
 	unknownControllers(&diags, pods)
+	if !strings.HasSuffix(kind, "ImageValidatingPolicy") { // whose lists the API server does not compare
+		for _, list := range []string{"variables", "matchConditions", "conditions", "targetMatchConditions"} {
+			duplicates(&diags, spec[list], "spec."+list)
+		}
+	}
 	return diags
+}
+
+// duplicates reports elements of a list with the name of an earlier one, which the API server does not accept.
+func duplicates(diags *diag.List, list any, path string) {
+	elements, _ := list.([]any)
+	seen := map[string]bool{}
+	for i, e := range elements {
+		element, _ := e.(map[string]any)
+		name, _ := element["name"].(string)
+		if name != "" && seen[name] {
+			diags.Duplicate(path+"["+strconv.Itoa(i)+"].name", name)
+		}
+		seen[name] = true
+	}
 }
 
 // unknownControllers warns of controllers for which nothing is generated.
