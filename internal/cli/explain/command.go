@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -126,9 +127,11 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	objects = append(objects, set.Objects()...)
 	e := offline.New(programs, fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: set.Namespaces(), Objects: func() ([]map[string]any, error) { return objects, nil },
-		Images: known.Images, Signatures: signatures, ContextResources: func() ([]map[string]any, error) { return known.Resources, nil },
+		Now: offline.Now, NamespaceLabels: set.Namespaces(), EveryNamespace: true, Objects: func() ([]map[string]any, error) { return objects, nil },
+		Images: known.Images, Signatures: signatures, HTTP: remote.HTTP(),
+		ContextResources: func() ([]map[string]any, error) { return slices.Concat(known.Resources, objects), nil },
 	}), set)
 	var all []explanation
 	var unevaluated load.Unevaluated
