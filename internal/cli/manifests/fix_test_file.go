@@ -163,13 +163,22 @@ func (f *fixedFile) results(doc *yaml.Node, compress bool) {
 			}
 			f.warn("test result resource is moved into resources")
 		}
-		if resources := getNode(r, "resources"); namespace != nil && resources != nil {
+		if namespace == nil {
+			continue
+		}
+		resources := getNode(r, "resources")
+		switch {
+		case valueOf(namespace[1]) == "":
+			f.warn("test result namespace is dropped, because it is empty")
+		case resources == nil:
+			f.warn("test result namespace is dropped, because there are no resources in the result")
+		default:
 			for _, n := range resources.Content {
-				n.Value = valueOf(namespace[1]) + "/" + n.Value
+				if !strings.Contains(n.Value, "/") { // with a namespace of its own otherwise
+					n.Value = valueOf(namespace[1]) + "/" + n.Value
+				}
 			}
 			f.warn("test result namespace is moved into resources")
-		} else if namespace != nil {
-			f.warn("test result namespace is dropped, because there are no resources in the result")
 		}
 	}
 	before := texts(results.Content)
