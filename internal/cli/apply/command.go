@@ -217,7 +217,8 @@ func (o *options) run(cmd *cobra.Command) error {
 		keepAll:     o.report || o.table || o.detailed,
 		tellErrors:  !o.report && !o.detailed,
 		findings:    o.sarif != "",
-		keepChanges: o.output != "" || !(o.report || o.table || o.detailed || o.generateExceptions),
+		keepChanges: o.output != "" || o.text(),
+		showChanges: o.text(),
 		entries:     report.Options{AuditWarn: o.auditWarn},
 		progress:    terminal.NewProgress(cmd.ErrOrStderr(), "resources evaluated"),
 		given:       values,
@@ -278,6 +279,11 @@ func (o *options) run(cmd *cobra.Command) error {
 		return terminal.End(cmd, 1)
 	}
 	return terminal.End(cmd, o.exitCode(text, result.summary))
+}
+
+// text reports whether the output is text, which shows changes and the errors of the rules that make them.
+func (o *options) text() bool {
+	return !(o.report || o.table || o.detailed || o.generateExceptions)
 }
 
 // checked counts what the run checked.

@@ -38,6 +38,8 @@ type evaluation struct {
 	findings bool
 	// keepChanges keeps the changes that mutate rules made to the resources.
 	keepChanges bool
+	// showChanges prints the changes, with the errors of the rules that make them.
+	showChanges bool
 	entries     report.Options
 	progress    *terminal.Progress
 	given       *clivalues.Set // nil if the user gave none

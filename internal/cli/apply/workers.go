@@ -105,7 +105,7 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 		out.exceptions.Add(answers[i].ExceptionErrors...)
 		of := report.Entries(answers[i].Outcome, j.entries)
 		entries = append(entries, of...)
-		if j.tellErrors && !(j.keepChanges && answers[i].Stage.Has(policy.StageMutate|policy.StageGenerate)) { // those errors are printed with the changes
+		if j.tellErrors && !(j.showChanges && answers[i].Stage.Has(policy.StageMutate|policy.StageGenerate)) { // those errors are printed with the changes
 			out.diags.Add(errorsOf(of, o.Pos)...)
 		}
 		if !j.keepChanges {
