@@ -120,6 +120,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	diags = passed.Files(diags)
 	all := conversions{}
 	var exceptions []source.Object
+	alone := map[string]bool{} // whether a policy (kind/name) is written for the API server alone
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		if convert.IsException(apiVersion, object.Kind()) {
@@ -160,8 +161,12 @@ func (o *options) run(cmd *cobra.Command) error {
 				complete = false
 				continue
 			}
-			all.add(object, rule.Name, made)
-			if err := print(o.output(report, where, made), said.of(i)); err != nil {
+			remarks(report, object.Pos, where, all.add(object, rule.Name, made))
+			written := o.output(report, where, made)
+			for _, one := range made {
+				alone[one["kind"].(string)+"/"+nameOf(one)] = written[0]["kind"] != made[0]["kind"]
+			}
+			if err := print(written, said.of(i)); err != nil {
 				return err
 			}
 			converted[i] = made
@@ -180,9 +185,12 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 	}
 	for _, x := range exceptions {
-		made, reasons, found := convert.Exception(x.Value, schemas(known), all.refer, all.rulesOf)
+		made, said, found := convert.Exception(x.Value, schemas(known), all.refer, all.rulesOf)
 		diags.Add(found...)
-		remarks(report, x.Pos, x.Kind()+" "+x.Name()+" cannot be converted", reasons)
+		remarks(report, x.Pos, labelOf(x, made), said)
+		if made != nil && !o.exempts(report, x, made, alone) {
+			made = nil
+		}
 		complete = complete && made != nil
 		if made != nil {
 			if err := print([]map[string]any{made}, commentsOf(x, 0).head); err != nil {
@@ -229,6 +237,37 @@ func (o *options) prover(stdin io.Reader) (prover, diag.List) {
 		given[i] = resources[i].Value
 	}
 	return prover{given: given, known: kindschema.New(crds...), samples: o.samples, seed: o.seed}, diags
+}
+
+// labelOf returns the beginning of the remarks on an exception; made is nil if it cannot be converted.
+func labelOf(x source.Object, made map[string]any) string {
+	if made == nil {
+		return label(x) + " cannot be converted"
+	}
+	return label(x)
+}
+
+// exempts reports whether a converted exception exempts from some policy as it is written, and says from which it does not: the API server knows no
+// exceptions.
+func (o *options) exempts(w io.Writer, x source.Object, made map[string]any, alone map[string]bool) bool {
+	spec, _ := made["spec"].(map[string]any)
+	refs, _ := spec["policyRefs"].([]any)
+	var lost []string
+	spec["policyRefs"] = slices.DeleteFunc(refs, func(r any) bool {
+		ref, _ := r.(map[string]any)
+		name := fmt.Sprint(ref["kind"], "/", ref["name"])
+		if alone[name] {
+			lost = append(lost, fmt.Sprint(ref["name"]))
+		}
+		return alone[name]
+	})
+	if len(lost) > 0 {
+		remarks(w, x.Pos, label(x), []convert.Remark{{
+			Path: "spec.exceptions", Text: "it does not exempt from " + strings.Join(lost, ", ") + ": the API server knows no exceptions",
+			Hint: "add the negation of its conditions to spec.matchConditions of the policy",
+		}})
+	}
+	return len(lost) < len(refs)
 }
 
 // invalid returns the reasons why a converted policy is not written.

@@ -39,6 +39,7 @@ type staticWriter struct {
 	prover prover
 	report io.Writer
 	files  map[string][]map[string]any // by path below dir
+	made   conversions
 	// complete: every policy was written, and decides the same.
 	complete bool
 	written  int
@@ -59,7 +60,7 @@ func (o *options) writeStatic(cmd *cobra.Command) error {
 	objects, diags := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
 	p, more := o.prover(stdin)
 	diags.Add(more...)
-	w := &staticWriter{dir: dir, prover: p, report: terminal.LegibleWriter(cmd.ErrOrStderr()), files: map[string][]map[string]any{}, complete: true}
+	w := &staticWriter{dir: dir, prover: p, report: terminal.LegibleWriter(cmd.ErrOrStderr()), files: map[string][]map[string]any{}, made: conversions{}, complete: true}
 	var bindings []map[string]any
 	for _, object := range objects {
 		if vapgen.IsStaticBinding(object.Value) {
@@ -131,6 +132,7 @@ func (w *staticWriter) policy(ctx context.Context, object source.Object, binding
 			continue
 		}
 		made := append([]map[string]any{rule.Policy}, rule.More...)
+		remarks(w.report, object.Pos, where, w.made.add(object, rule.Name, made))
 		var static vapgen.Static
 		for _, m := range made {
 			one := vapgen.StaticOf(m, nil)

@@ -18,6 +18,7 @@ import (
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/cli/testrun"
 	"ephor.invalid/ephor/internal/clivalues"
+	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/family/convert"
 	"ephor.invalid/ephor/internal/source"
@@ -36,8 +37,15 @@ type conversion struct {
 // conversions are the conversions of classic policies by their name, or namespace/name.
 type conversions map[string]*conversion
 
-// add records what became of a rule.
-func (all conversions) add(object source.Object, rule string, made []map[string]any) {
+// add records what became of a rule. A policy whose name another one has gets a number; the notes say so.
+func (all conversions) add(object source.Object, rule string, made []map[string]any) (notes []convert.Remark) {
+	for _, one := range made {
+		if name, given := all.distinct(one), nameOf(one); name != given {
+			metadata, _ := one["metadata"].(map[string]any)
+			metadata["name"] = name
+			notes = append(notes, convert.Remark{Path: "metadata.name", Text: fmt.Sprintf("the policy is named %s, because another one is converted to %s", name, given)})
+		}
+	}
 	metadata, _ := object.Value["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	if namespace, _ := metadata["namespace"].(string); namespace != "" && object.Kind() == "Policy" {
@@ -49,6 +57,52 @@ func (all conversions) add(object source.Object, rule string, made []map[string]
 	c := all[name]
 	c.rules = append(c.rules, rule)
 	c.made[rule] = made
+	return notes
+}
+
+// distinct returns the name of a policy, with a number if another policy of its kind and namespace has it.
+func (all conversions) distinct(one map[string]any) string {
+	given := nameOf(one)
+	name := given
+	for n := 2; all.has(one, name); n++ {
+		name = fmt.Sprintf("%s-%d", given, n)
+	}
+	return name
+}
+
+// has reports whether a policy of the kind and namespace of one has the name.
+func (all conversions) has(one map[string]any, name string) bool {
+	metadata, _ := one["metadata"].(map[string]any)
+	for _, c := range all {
+		for _, made := range c.made {
+			for _, other := range made {
+				if of, _ := other["metadata"].(map[string]any); other["kind"] == one["kind"] && of["name"] == name && of["namespace"] == metadata["namespace"] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func nameOf(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return name
+}
+
+// named returns the conversion of the policy that a test names. As in the comparison of results, another namespace or none is the same.
+func (all conversions) named(policy string) *conversion {
+	if c := all[policy]; c != nil {
+		return c
+	}
+	_, plain, _ := cutLast(policy)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if _, name, _ := cutLast(key); name == plain {
+			return all[key]
+		}
+	}
+	return nil
 }
 
 // refer returns the policies to which a rule was converted.
@@ -56,9 +110,7 @@ func (all conversions) refer(policy, rule string) (out []convert.Reference) {
 	if c := all[policy]; c != nil {
 		for _, one := range c.made[rule] {
 			kind, _ := one["kind"].(string)
-			metadata, _ := one["metadata"].(map[string]any)
-			name, _ := metadata["name"].(string)
-			out = append(out, convert.Reference{Kind: kind, Name: name})
+			out = append(out, convert.Reference{Kind: kind, Name: nameOf(one)})
 		}
 	}
 	return out
@@ -171,7 +223,7 @@ func (t *tests) one(ctx context.Context, path, to string) (made bool, err error)
 			return false, err
 		}
 		if document != nil {
-			documents, policies, exceptions = append(documents, document), append(policies, all...), append(exceptions, excepted...)
+			documents, policies, exceptions = append(documents, document), distinct(policies, all), distinct(exceptions, excepted)
 		}
 	}
 	if len(documents) == 0 {
@@ -197,6 +249,17 @@ func (t *tests) one(ctx context.Context, path, to string) (made bool, err error)
 		}
 	}
 	return true, write(filepath.Join(to, testFile), documents)
+}
+
+// distinct appends the objects that a list does not have: several Tests of a file may name the same policies.
+func distinct(list, more []map[string]any) []map[string]any {
+	for _, one := range more {
+		text := value.JSON(one)
+		if !slices.ContainsFunc(list, func(o map[string]any) bool { return value.JSON(o) == text }) {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 // write writes objects to a file; none if there are none.
@@ -266,13 +329,18 @@ func (t *tests) document(test map[string]any, path, to string) (document map[str
 	from := filepath.Dir(path)
 	all := conversions{}
 	kept := []any{}
+	var others []map[string]any // policies in the files of classic ones
 	for _, p := range texts(test["policies"]) {
 		found, diags := source.Load([]string{filepath.Join(from, p)}, source.Options{Recursive: true, Numbers: source.Exact})
 		t.diags.Add(diags...)
 		classic := false
+		var beside []map[string]any // policies in CEL and of the API server
 		for _, o := range found {
 			apiVersion, _ := o.Value["apiVersion"].(string)
 			if !convert.Owns(apiVersion, o.Kind()) {
+				if compile.Owns(apiVersion, o.Kind()) || compile.CompanionOf(apiVersion, o.Kind()) != nil {
+					beside = append(beside, o.Value)
+				}
 				continue
 			}
 			classic = true
@@ -284,32 +352,34 @@ func (t *tests) document(test map[string]any, path, to string) (document map[str
 						made = nil
 					}
 				}
-				all.add(o, r.Name, made)
+				remarks(t.report, o.Pos, o.Kind()+" "+o.Name()+", rule "+r.Name, all.add(o, r.Name, made))
 				policies = append(policies, made...)
 			}
 		}
 		if !classic {
 			kept = append(kept, t.moved(p, from, to))
+			continue
 		}
+		others = append(others, beside...)
 	}
 	if len(policies) == 0 {
 		return nil, nil, nil, nil
 	}
+	policies = append(policies, others...)
 	document = t.relocated(test, from, to)
 	document["policies"] = append([]any{"policies.yaml"}, kept...)
-	others := []any{}
 	for _, p := range texts(test["exceptions"]) {
 		found, diags := source.Load([]string{filepath.Join(from, p)}, source.Options{Numbers: source.Exact})
 		t.diags.Add(diags...)
 		for _, o := range found {
 			apiVersion, _ := o.Value["apiVersion"].(string)
 			if !convert.IsException(apiVersion, o.Kind()) {
-				others = append(others, t.moved(p, from, to))
+				exceptions = append(exceptions, o.Value)
 				continue
 			}
-			made, reasons, diags := convert.Exception(o.Value, t.schemas, all.refer, all.rulesOf)
+			made, said, diags := convert.Exception(o.Value, t.schemas, all.refer, all.rulesOf)
 			t.diags.Add(diags...)
-			remarks(t.report, o.Pos, o.Kind()+" "+o.Name()+" cannot be converted", reasons)
+			remarks(t.report, o.Pos, labelOf(o, made), said)
 			if made != nil {
 				exceptions = append(exceptions, made)
 			}
@@ -317,10 +387,7 @@ func (t *tests) document(test map[string]any, path, to string) (document map[str
 	}
 	delete(document, "exceptions")
 	if len(exceptions) > 0 {
-		others = append([]any{"exceptions.yaml"}, others...)
-	}
-	if len(others) > 0 {
-		document["exceptions"] = others
+		document["exceptions"] = []any{"exceptions.yaml"}
 	}
 	if err := t.values(document, test, from, all); err != nil {
 		return nil, nil, nil, err
@@ -336,7 +403,7 @@ func (t *tests) results(test map[string]any, path string, all conversions) []any
 	for _, row := range rows {
 		r, _ := row.(map[string]any)
 		policy, _ := r["policy"].(string)
-		c := all[policy]
+		c := all.named(policy)
 		if c == nil {
 			out = append(out, row)
 			continue
@@ -404,18 +471,18 @@ func (t *tests) values(document, test map[string]any, from string, all conversio
 	for _, p := range list {
 		one, _ := p.(map[string]any)
 		name, _ := one["name"].(string)
-		c := all[name]
+		c := all.named(name)
 		if c == nil {
 			renamed = append(renamed, p)
 			continue
 		}
 		for _, rule := range c.rules {
-			for _, made := range all.refer(name, rule) {
-				entry := map[string]any{"name": made.Name}
+			for _, made := range c.made[rule] {
+				entry := map[string]any{"name": nameOf(made)}
 				if resources, ok := one["resources"]; ok {
 					entry["resources"] = resources
 				}
-				t.mocked[made.Name] = true
+				t.mocked[nameOf(made)] = true
 				renamed = append(renamed, entry)
 			}
 		}

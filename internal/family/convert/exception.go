@@ -14,8 +14,8 @@ import (
 type Reference struct{ Kind, Name string }
 
 // Exception converts a PolicyException for rules of classic policies. refer returns the policies to which a rule of a policy was converted; the name of a
-// policy may have a namespace. The exception is nil if it cannot be converted.
-func Exception(object map[string]any, schemas Schemas, refer func(policy, rule string) []Reference, rulesOf func(policy string) []string) (made map[string]any, reasons []Remark, diags diag.List) {
+// policy may have a namespace. The exception is nil if it cannot be converted, and the remarks are the reasons; otherwise they describe how it differs.
+func Exception(object map[string]any, schemas Schemas, refer func(policy, rule string) []Reference, rulesOf func(policy string) []string) (made map[string]any, remarks []Remark, diags diag.List) {
 	e, diags := exception.Decode(object)
 	if diags.HasErrors() {
 		return nil, nil, diags
@@ -23,6 +23,9 @@ func Exception(object map[string]any, schemas Schemas, refer func(policy, rule s
 	c := &converter{policy: &kyvernov1.ClusterPolicy{ObjectMeta: e.ObjectMeta}, schemas: schemas, path: "spec", object: member("object"), changed: member("object")}
 	if len(e.Spec.PodSecurity) > 0 {
 		c.refuse("spec.podSecurity", "an exception for single controls of Pod Security is not converted", "write it as exclude of the rule before you convert that")
+	}
+	if b := e.Spec.Background; b != nil && !*b {
+		c.note("spec.background", "the converted exception also applies in scans: reports no longer have the violations of its objects", "")
 	}
 	var refs []any
 	pods, controllers, cronJobs := true, true, true // which rules about Pods are named in all entries
@@ -89,7 +92,7 @@ func Exception(object map[string]any, schemas Schemas, refer func(policy, rule s
 	if len(conditions) > 0 {
 		spec["matchConditions"] = conditions
 	}
-	return map[string]any{"apiVersion": "policies.kyverno.io/v1", "kind": "PolicyException", "metadata": metadata, "spec": spec}, nil, diags
+	return map[string]any{"apiVersion": "policies.kyverno.io/v1", "kind": "PolicyException", "metadata": metadata, "spec": spec}, c.notes, diags
 }
 
 // IsException reports whether an object is an exception for classic policies.
