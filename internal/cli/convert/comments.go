@@ -3,7 +3,9 @@ package convert
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
+	"sync"
 
 	"ephor.invalid/ephor/internal/source"
 )
@@ -14,11 +16,10 @@ type comments struct {
 	rules [][]string
 }
 
-// of returns the comments for the policy that a rule becomes. Those of the whole policy stand above that of its first rule.
-func (c *comments) of(rule int) (out []string) {
-	if rule == 0 {
-		out = append(out, c.head...)
-	}
+// of returns the comments for the policy that a rule becomes. Those of the whole policy stand above the first one.
+func (c *comments) of(rule int) []string {
+	out := c.head
+	c.head = nil
 	if rule < len(c.rules) {
 		if len(out) > 0 && len(c.rules[rule]) > 0 {
 			out = append(out, "#")
@@ -36,12 +37,19 @@ func commentsOf(o source.Object, rules int) *comments {
 		return out // standard input, or a repository that is no longer there
 	}
 	lines := strings.Split(string(raw), "\n")
-	first := o.Line - 1
-	for first > 0 && comment(lines[first-1]) != "" {
+	withoutScalars(lines)
+	first, end := o.Line-1, len(lines)
+	at := o.Pos("")
+	item := at.Line > o.Line && at.Column > 1 // of a List
+	if item {
+		first = at.Line - 1
+		end = endOfItem(lines, first, at.Column-1)
+	}
+	for first > 0 && comment(lines[first-1]) != "" && !(item && indentationOf(lines[first-1]) >= at.Column) {
 		first--
 	}
-	end, body := len(lines), first
-	for ; body < len(lines); body++ {
+	body := first
+	for ; body < end; body++ {
 		text := comment(lines[body])
 		if text == "" && strings.TrimSpace(lines[body]) != "" && !strings.HasPrefix(lines[body], "---") {
 			break
@@ -50,7 +58,7 @@ func commentsOf(o source.Object, rules int) *comments {
 			out.head = append(out.head, text)
 		}
 	}
-	for i := body; i < len(lines); i++ {
+	for i := body; i < end; i++ {
 		if strings.HasPrefix(lines[i], "---") {
 			end = i
 			break
@@ -76,6 +84,47 @@ func commentsOf(o source.Object, rules int) *comments {
 		}
 	}
 	return out
+}
+
+// endOfItem returns the line after an item of a List whose keys have an indentation. Comments before the next item belong to that one.
+func endOfItem(lines []string, first, indentation int) int {
+	outside := func(line string) bool {
+		return strings.TrimSpace(line) != "" && indentationOf(line) < indentation
+	}
+	end := first + 1
+	for end < len(lines) && (!outside(lines[end]) || comment(lines[end]) != "") {
+		end++
+	}
+	for end > first+1 && outside(lines[end-1]) {
+		end--
+	}
+	return end
+}
+
+func indentationOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// blockScalar matches the first line of a text of several lines. Its content is indented further than the first group or, in a list, than its dash.
+var blockScalar = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\s*(?:- +)*)(?:[^\s#-].*:\s+)?(?:[!&]\S+\s+)*[|>][-+0-9]*\s*(?:#.*)?$`)
+})
+
+// withoutScalars empties the lines of texts of several lines, which may look like comments.
+func withoutScalars(lines []string) {
+	inside := -1 // the least indentation of the text; negative outside of one
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		if inside >= 0 && (indentationOf(line) >= inside || strings.TrimSpace(line) == "") {
+			lines[i] = ""
+			continue
+		}
+		inside = -1
+		if m := blockScalar().FindStringSubmatch(line); m != nil {
+			inside = len(m[1]) + 1
+			if rest := line[len(m[1]):]; strings.HasSuffix(m[1], " ") && (rest[0] == '|' || rest[0] == '>') {
+				inside = strings.LastIndexByte(m[1], '-') + 2
+			}
+		}
+	}
 }
 
 // comment returns the text of a line that is a comment; empty for others.
