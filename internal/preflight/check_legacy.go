@@ -115,8 +115,12 @@ func (s *state) kyverno(ctx context.Context) (*appsv1.Deployment, error) {
 		}
 		for _, c := range d.Spec.Template.Spec.Containers {
 			name, tag, _ := strings.Cut(c.Image[strings.LastIndex(c.Image, "/")+1:], ":")
+			own := strings.HasPrefix(name, "kyverno") // also kyverno-fips, and other names of mirrors
+			if !own && c.Name != "kyverno" {
+				continue // a sidecar
+			}
 			if v, err := version.ParseGeneric(tag); err == nil {
-				if name == "kyverno" && v.AtLeast(firstWithoutClassic) {
+				if own && v.AtLeast(firstWithoutClassic) {
 					return d, nil
 				}
 				return nil, nil

@@ -162,13 +162,16 @@ webhooks: [{name: validate.kyverno.svc-fail, failurePolicy: Ignore, clientConfig
 	for installed, found := range map[string]bool{
 		"kyverno/kyverno:v1.19.1 kyverno-3.10.0": false, "kyverno/kyverno:v1.21.0 kyverno-3.9.0": true, "ephor:1.25.0 kyverno-3.10.0": false,
 		"kyverno/kyverno:latest kyverno-3.9.1": false, "kyverno@sha256:0 kyverno-3.10.0-rc.1": true, "ephor@sha256:0 ephor-3.10.0": false,
+		"mirror/kyverno-fips:v1.20.1 kyverno-3.10.0": true, "mirror/kyverno-fips:v1.19.1 kyverno-3.9.0": false,
 	} {
 		image, chart, _ := strings.Cut(installed, " ")
 		c := legacy(t, "")
 		for _, o := range c.Reader.(*recorded).objects {
 			if o.GetKind() == "Deployment" {
 				o.SetLabels(map[string]string{"app.kubernetes.io/part-of": "kyverno", "helm.sh/chart": chart})
-				o.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "kyverno", "image": image}}}}}
+				o.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{
+					map[string]any{"name": "proxy", "image": "istio/proxyv2:1.22.0"}, map[string]any{"name": "kyverno", "image": image},
+				}}}}
 			}
 		}
 		if lines, _ := legacyFindings(t, c); strings.Contains(lines, "policy-inert") != found {
