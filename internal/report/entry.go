@@ -25,6 +25,14 @@ func (r Resource) String() string {
 	return r.Namespace + "/" + r.Kind + "/" + r.Name
 }
 
+// field is a field of a Resource in reports.
+type field struct{ key, text string }
+
+// fields returns the fields in the order of their keys. Reports leave out those that are empty, as all are of a document.
+func (r *Resource) fields() [5]field {
+	return [5]field{{"apiVersion", r.APIVersion}, {"kind", r.Kind}, {"name", r.Name}, {"namespace", r.Namespace}, {"uid", r.UID}}
+}
+
 // Entry is one result in a report: the verdict of one rule on one object.
 type Entry struct {
 	Program  *policy.Program

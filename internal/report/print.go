@@ -48,12 +48,11 @@ func (r *Report) summary() map[string]any {
 
 // result returns the entry in the form of reports. The YAML writer (yaml.go) writes the same without building the maps.
 func (e *Entry) result(seconds int64) map[string]any {
-	res := map[string]any{"apiVersion": e.Resource.APIVersion, "kind": e.Resource.Kind, "name": e.Resource.Name}
-	if e.Resource.Namespace != "" {
-		res["namespace"] = e.Resource.Namespace
-	}
-	if e.Resource.UID != "" {
-		res["uid"] = e.Resource.UID
+	res := map[string]any{}
+	for _, f := range e.Resource.fields() {
+		if f.text != "" {
+			res[f.key] = f.text
+		}
 	}
 	props := map[string]any{}
 	for k, v := range e.ReportProperties() {

@@ -92,14 +92,13 @@ func (w *yamlWriter) properties(props map[string]string) {
 func (w *yamlWriter) resource(r *Resource) {
 	w.out = append(w.out, "  resources:\n"...)
 	first := len(w.out)
-	w.line("    ", "resources", "apiVersion", r.APIVersion)
-	w.line("    ", "resources", "kind", r.Kind)
-	w.line("    ", "resources", "name", r.Name)
-	if r.Namespace != "" {
-		w.line("    ", "resources", "namespace", r.Namespace)
+	for _, f := range r.fields() {
+		if f.text != "" {
+			w.line("    ", "resources", f.key, f.text)
+		}
 	}
-	if r.UID != "" {
-		w.line("    ", "resources", "uid", r.UID)
+	if len(w.out) == first { // a document
+		w.out = append(w.out, "  - {}\n"...)
 	}
 	w.out[first+2] = '-'
 }
