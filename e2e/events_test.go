@@ -32,7 +32,7 @@ spec:
 func TestEvents(t *testing.T) {
 	cluster.Namespace(t, "e2e-events")
 	cluster.RootCA(t, "e2e-events") // the policy would refuse it, again and again
-	t.Cleanup(func() { // those of a policy are in the namespace default
+	t.Cleanup(func() {              // those of a policy are in the namespace default
 		must(t, "", "delete", "events", "-n", "default", "--field-selector=involvedObject.name=e2e-events", "--wait=false")
 	})
 	applyPolicies(t, policyFile(t, eventsPolicy))
