@@ -17,8 +17,8 @@ func (o Options) namespaceOf(c *policy.Call) (any, error) {
 	return ns, nil
 }
 
-// namespaceObject returns the Namespace of the object; null for a Namespace and for cluster-scoped objects. If
-// Namespaces cannot be read, it has the known name and labels.
+// namespaceObject returns the Namespace of the object; null for cluster-scoped objects, and for a Namespace unless it is its own
+// (OwnNamespace). If Namespaces cannot be read, it has the known name and labels.
 func (o Options) namespaceObject(c *policy.Call) (any, error) {
 	r := c.Request
 	if o.OwnNamespace && r.IsNamespace() {
@@ -28,7 +28,7 @@ func (o Options) namespaceObject(c *policy.Call) (any, error) {
 		}
 		return exposed(object), nil
 	}
-	if r.Namespace == "" || r.GVK.Kind == "Namespace" && r.GVK.Group == "" {
+	if r.Namespace == "" || r.IsNamespace() {
 		return nil, nil
 	}
 	ctx := c.Context()

@@ -15,8 +15,8 @@ import (
 )
 
 // Kubectl runs kubectl as administrator. The error contains the output of kubectl. `kubectl wait` and `kubectl delete` wait as long as Patience
-// allows, unless the arguments say how long. By itself `delete --ignore-not-found` waits a week for an object that arises just after it was not
-// found: it takes it for the one that it deletes.
+// allows, unless the arguments say how long. Without a limit, `delete --ignore-not-found` waits a week for the deletion of an object that is
+// created just after it was not found.
 func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	if (args[0] == "wait" || args[0] == "delete") && !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--timeout") }) {
 		args = append(slices.Clone(args), "--timeout="+Patience().String())

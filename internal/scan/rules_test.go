@@ -85,15 +85,8 @@ spec:
     - {apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [pods]}
   validations: [{expression: "false"}]`,
 	} {
-		var object map[string]any
-		if err := yaml.Unmarshal([]byte(source), &object); err != nil {
-			t.Fatal(err)
-		}
-		program, diags := compile.With(compile.Object{Value: object}, nil, family.Options{Existing: true})
-		if diags.HasErrors() {
-			t.Fatal(diags)
-		}
-		known, of := rulesOf(catalog.NewStatic([]*policy.Program{program})), report.RuleIn(program, program.Rules[0])
+		p := program(t, source)
+		known, of := rulesOf(catalog.NewStatic([]*policy.Program{p})), report.RuleIn(p, p.Rules[0])
 		if !known.Live(of) || !known.Elsewhere(pods, of) || known.Elsewhere(deployments, of) {
 			t.Errorf("%s: live %v, only admission finds results about Pods: %v, about Deployments: %v", name, known.Live(of), known.Elsewhere(pods, of), known.Elsewhere(deployments, of))
 		}

@@ -73,7 +73,7 @@ func translateValidating(in Input) (Output, error) {
 	}}, nil
 }
 
-// oneLine returns a message with blanks instead of line breaks, which the API server rejects. A message without any letter is empty.
+// oneLine returns a message with blanks instead of line breaks, which the API server rejects. A message of blanks becomes empty.
 func oneLine(message string) string {
 	if trimmed := strings.TrimSpace(message); trimmed == "" || strings.ContainsAny(trimmed, "\r\n") {
 		return strings.Join(strings.Fields(message), " ")

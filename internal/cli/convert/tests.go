@@ -40,7 +40,7 @@ type conversions map[string]*conversion
 // add records what became of a rule. A policy whose name another one has gets a number; the notes say so.
 func (all conversions) add(object source.Object, rule string, made []map[string]any) (notes []convert.Remark) {
 	for _, one := range made {
-		if name, given := all.distinct(one), nameOf(one); name != given {
+		if name, given := all.freeName(one), nameOf(one); name != given {
 			metadata, _ := one["metadata"].(map[string]any)
 			metadata["name"] = name
 			notes = append(notes, convert.Remark{Path: "metadata.name", Text: fmt.Sprintf("the policy is named %s, because another one is converted to %s", name, given)})
@@ -60,8 +60,8 @@ func (all conversions) add(object source.Object, rule string, made []map[string]
 	return notes
 }
 
-// distinct returns the name of a policy, with a number if another policy of its kind and namespace has it.
-func (all conversions) distinct(one map[string]any) string {
+// freeName returns the name of a policy, with a number if another policy of its kind and namespace has it.
+func (all conversions) freeName(one map[string]any) string {
 	given := nameOf(one)
 	name := given
 	for n := 2; all.has(one, name); n++ {
@@ -223,7 +223,7 @@ func (t *tests) one(ctx context.Context, path, to string) (made bool, err error)
 			return false, err
 		}
 		if document != nil {
-			documents, policies, exceptions = append(documents, document), distinct(policies, all), distinct(exceptions, excepted)
+			documents, policies, exceptions = append(documents, document), appendNew(policies, all), appendNew(exceptions, excepted)
 		}
 	}
 	if len(documents) == 0 {
@@ -251,8 +251,8 @@ func (t *tests) one(ctx context.Context, path, to string) (made bool, err error)
 	return true, write(filepath.Join(to, testFile), documents)
 }
 
-// distinct appends the objects that a list does not have: several Tests of a file may name the same policies.
-func distinct(list, more []map[string]any) []map[string]any {
+// appendNew appends the objects that a list does not have: several Tests of a file may name the same policies.
+func appendNew(list, more []map[string]any) []map[string]any {
 	for _, one := range more {
 		text := value.JSON(one)
 		if !slices.ContainsFunc(list, func(o map[string]any) bool { return value.JSON(o) == text }) {
