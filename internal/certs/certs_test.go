@@ -230,6 +230,11 @@ func TestServiceNames(t *testing.T) {
 	if n := ServiceNames("s", "n", "10.1.2.3:9443"); len(n.IPs) != 1 || !n.IPs[0].Equal(net.IPv4(10, 1, 2, 3)) || len(n.DNS) != 3 {
 		t.Errorf("%+v", n)
 	}
+	for _, address := range []string{"[fd00::1]", "[fd00::1]:9443", "fd00::1"} { // an URL has an IPv6 address in brackets
+		if n := ServiceNames("s", "n", address); len(n.IPs) != 1 || !n.IPs[0].Equal(net.ParseIP("fd00::1")) || len(n.DNS) != 3 {
+			t.Errorf("%s: %+v", address, n)
+		}
+	}
 	if n := ServiceNames("s", "n", "dev.example.com"); n.DNS[3] != "dev.example.com" || len(n.IPs) != 0 {
 		t.Errorf("%+v", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"math/big"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -110,7 +111,7 @@ func ServiceNames(service, namespace, serverIP string) Names {
 	if serverIP == "" {
 		return n
 	}
-	host := serverIP
+	host := strings.Trim(serverIP, "[]") // an IPv6 address without a port
 	if h, _, err := net.SplitHostPort(serverIP); err == nil {
 		host = h
 	}
