@@ -2,6 +2,7 @@ package webhookconf
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -23,25 +24,31 @@ var namespaces = coverage.Resource{Group: "", Version: "v1", Name: "namespaces",
 // NamelessCondition is the name of the match condition that selects Namespaces whose name label differs from their name.
 const NamelessCondition = names.Domain + "nameless-namespaces"
 
-// nameless returns the webhook for Namespaces for which a namespaceSelector gives a wrong result. While a Namespace with generateName is
-// created, its name label may have any value that its author sets. The API server sets name and label before validation, so only mutating
-// webhooks are affected. The webhook is called if the API server does not call the other webhook because of the label, although the name of
-// the request (or its absence) does not exclude the Namespace.
-func (b *builder) nameless(s *phase, h *draft) []webhook {
-	w := b.resourceWebhook(s, h)
+// nameless returns the webhook for Namespaces for which the namespaceSelector of w, a mutating webhook for their creation, gives a wrong result.
+// While a Namespace with generateName is created, its name label may have any value that its author sets. The API server sets name and label
+// before validation, so only mutating webhooks are affected. The webhook is called if the API server does not call w because of the label,
+// although the name of the request (or its absence) does not exclude the Namespace. conditions are the other match conditions.
+func (b *builder) nameless(w webhook, conditions []admissionv1.MatchCondition) []webhook {
 	labels, names, rest := onName(w.NamespaceSelector)
-	if !h.rules.On(namespaces)[policy.Create] || len(labels) == 0 {
+	if len(labels) == 0 {
 		return nil
 	}
-	w.Name, w.NamespaceSelector = "namespaces."+h.name, rest
+	w.Name, w.NamespaceSelector = "namespaces."+w.Name, rest
 	rules := coverage.Set{}
-	rules.Add(coverage.Operations{policy.Create: true}, namespaces)
+	rules.Add(coverage.OperationsOf(policy.Create), namespaces)
 	w.Rules = rules.Rules()
 	mine := "[object].map(o, " + labelsOf + ").exists(labels, !(" + strings.Join(labels, " && ") + "))"
 	names = append(names, "!(has(request.name) && "+isIn("request.name", []string{metav1.NamespaceSystem, b.Options.Namespace})+")")
-	w.MatchConditions = withCondition(b.ownConditions(h), NamelessCondition, strings.Join(append(names, mine), " && "))
-	w.MatchConditions = b.withDerived(w.MatchConditions, h, coverage.Operations{policy.Create: true})
+	w.MatchConditions = withCondition(slices.Clone(conditions), NamelessCondition, strings.Join(append(names, mine), " && "))
 	return []webhook{w}
+}
+
+// created reports whether rules that authors wrote cover the creation of Namespaces.
+func created(rules []admissionv1.RuleWithOperations) bool {
+	set, wanted := coverage.Set{}, namespaces
+	set.AddRules(rules)
+	wanted.Scope = admissionv1.ClusterScope
+	return set.On(wanted)[policy.Create]
 }
 
 // onName splits a selector into its requirements on the name label of a namespace and the rest. It returns the requirements as expressions

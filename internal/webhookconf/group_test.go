@@ -8,6 +8,10 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
 	"ephor.invalid/ephor/internal/policy"
@@ -256,6 +260,45 @@ func TestMutatingGroups(t *testing.T) {
 		t.Error(text)
 	}
 	if text := text(got, false); !strings.HasPrefix(text, "g.validate.svc-fail /g/a ") {
+		t.Error(text)
+	}
+}
+
+// A Namespace without a name cannot choose a label that keeps a mutating policy from it: another webhook of the group is called then.
+func TestNamelessNamespacesOfGroups(t *testing.T) {
+	mutating := func(_ *policy.Program, w *policy.Webhook) { w.Endpoint = groupChanges }
+	own := func(_ *policy.Program, w *policy.Webhook) {
+		w.Own, w.Conditions = policy.OwnConditions, []policy.MatchCondition{{Name: "a", Expression: "true"}}
+	}
+	inTeam := func(p *policy.Program, _ *policy.Webhook) { p.Kind, p.Namespace = "NamespacedGrouped", "team" }
+	const created = `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [namespaces], scope: Cluster}]}`
+	got, _, _, err := Desired(in(
+		selecting(t, "a", created, mutating), selecting(t, "b", `{resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]}]}`, mutating),
+		selecting(t, "c", created, mutating, own),
+		selecting(t, "d", `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}]}`, mutating, own),
+		selecting(t, "e", created, mutating, inTeam), selecting(t, "f", created),
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, w := range mutatingOf(got, ExtraMutating).Webhooks {
+		list = append(list, fmt.Sprint(w.Name, " ", *w.ClientConfig.Service.Path, " ", *w.ReinvocationPolicy, " ", w.Rules[0].Resources, w.Rules[0].Operations, " ", len(w.NamespaceSelector.MatchExpressions)))
+		condition := w.MatchConditions[len(w.MatchConditions)-1]
+		for label, want := range map[string]bool{"": false, "free": false, "kyverno": true} {
+			namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "x-"}}}
+			if label != "" {
+				namespace.SetLabels(map[string]string{namespaceName: label})
+			}
+			gvk := schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+			a := admission.NewAttributesRecord(namespace, nil, gvk, "", "", gvk.GroupVersion().WithResource("namespaces"), "", admission.Create, nil, false, &user.DefaultInfo{Name: "u"})
+			asked := matcherOf(condition.Name, condition.Expression).Match(t.Context(), &admission.VersionedAttributes{Attributes: a, VersionedObject: admission.NewLazyObject(namespace), VersionedKind: gvk}, nil, nil)
+			if condition.Name != NamelessCondition || asked.Error != nil || asked.Matches != want {
+				t.Errorf("%s, label %q: asked %v (%v), want %v", w.Name, label, asked.Matches, asked.Error, want)
+			}
+		}
+	}
+	if text := hashes(strings.Join(list, "\n")); text != "namespaces.g.mutate.svc-fail-HASH /g/change/a/b Never [namespaces] [CREATE] 0\nnamespaces.g.mutate.svc-fail-finegrained-c /g/change/c Never [namespaces] [CREATE] 0" {
 		t.Error(text)
 	}
 }

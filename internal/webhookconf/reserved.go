@@ -115,13 +115,13 @@ func (n *namedResources) add(p coverage.Resource) {
 		put(p.Group, p.Subresource)
 		return
 	}
-	for _, r := range ReservedResources { // only these groups and subresources matter
+	for _, r := range ReservedResources { // only these groups matter, and for single subresources that are reserved only those
 		group, subs := p.Group, []string{p.Subresource}
 		if group == "*" {
 			group = r.Group
 		}
 		if p.Subresource == "*" {
-			subs = []string{"", r.Subresource}
+			subs = []string{"*", r.Subresource}
 		}
 		for _, sub := range subs {
 			put(group, sub)
@@ -169,6 +169,7 @@ func (n *namedResources) condition() string {
 				parts = append(parts, group+" && "+field+"resource == "+quote(r.Resource)+
 					" && has(request.subResource) && request.subResource == "+quote(r.Subresource))
 			}
+		case slices.Contains(subs, "*"): // nothing of it is excluded
 		case len(resources) > 0:
 			parts = append(parts, group+" && "+field+"resource == "+quote(r.Resource)+
 				` && !((has(request.subResource) ? request.subResource : "") in `+listOf(slices.Compact(subs))+")")
@@ -184,6 +185,12 @@ func (n *namedResources) condition() string {
 	}
 	parts = append(parts, n.ownObjects()...)
 	return "!(" + strings.Join(parts, " || ") + ")"
+}
+
+// holdsOwn reports whether the objects of the installation include some of the resource.
+func holdsOwn(p coverage.Resource) bool {
+	return p.Group == "rbac.authorization.k8s.io" && (p.Name == "clusterroles" || p.Name == "clusterrolebindings") ||
+		p.Group == "apiextensions.k8s.io" && p.Name == "customresourcedefinitions"
 }
 
 // ownObjects returns the expressions for the objects of the installation, except for kinds that a policy names.

@@ -80,6 +80,41 @@ func TestReservedKinds(t *testing.T) {
 	}
 }
 
+// A policy that names all subresources of a reserved resource, beside a wildcard, is asked about each of them.
+func TestAllSubresourcesOfReservedResource(t *testing.T) {
+	got, _, _, err := Desired(in(selecting(t, "a", `{resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]},
+		{apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: ["nodes/*", "pods/*"]}]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	condition := conditionsOf(webhooksOf(validatingOf(got, ResourceValidating))[0])[0]
+	for what, want := range map[string]bool{"nodes": true, "nodes/proxy": true, "nodes/status": true, "pods/binding": true, "pods/exec": true, "serviceaccounts/token": false, "leases": true, "events": false} {
+		resource, sub, _ := strings.Cut(what, "/")
+		gvk := schema.GroupVersionKind{Version: "v1", Kind: "X"}
+		a := admission.NewAttributesRecord(nil, nil, gvk, "", "n", gvk.GroupVersion().WithResource(resource), sub, admission.Connect, nil, false, &user.DefaultInfo{Name: "u"})
+		asked := matcherOf(condition.Name, condition.Expression).Match(t.Context(), &admission.VersionedAttributes{Attributes: a, VersionedKind: gvk}, nil, nil)
+		if asked.Error != nil || asked.Matches != want {
+			t.Errorf("%s: asked %v (%v), want %v\n%s", what, asked.Matches, asked.Error, want, condition.Expression)
+		}
+	}
+}
+
+// A pattern that includes the kinds of the installation's roles and definitions leaves these objects out, as a wildcard does.
+func TestOwnObjectsOfPatterns(t *testing.T) {
+	for kinds, want := range map[string]bool{"ClusterRole*": true, "Custom*": true, "Cluster*": true, "ClusterRole": false, "Secre*": false} {
+		input := in(program("p", nil, kinds))
+		input.Resources = discovery.New(served("v1 secrets Secret\nrbac.authorization.k8s.io/v1 clusterroles ClusterRole!\nrbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding!\napiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition!\n"), time.Now)
+		got, _, _, err := Desired(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conditions := conditionsOf(webhooksOf(validatingOf(got, ResourceValidating))[0])
+		if leaves := len(conditions) == 1 && conditions[0].Name == ReservedCondition && strings.Contains(conditions[0].Expression, "kyverno:webhook"); leaves != want {
+			t.Errorf("%s: leaves out the objects of the installation: %v, want %v: %v", kinds, leaves, want, conditions)
+		}
+	}
+}
+
 // A pattern of letters and wildcards is resolved to kinds, without reserved kinds.
 func TestReservedKindsOfPatterns(t *testing.T) {
 	input := in(program("p", nil, "*e*@CREATE"))

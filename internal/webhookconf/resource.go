@@ -29,8 +29,11 @@ func (b *builder) resource(s *phase) map[string][]webhook {
 			w.MatchConditions = b.conditions(h)
 			shared = append(shared, w)
 		}
-		if s == &b.mut {
-			extra = append(extra, b.nameless(s, h)...)
+		if s.mutating && h.rules.On(namespaces)[policy.Create] {
+			for _, w := range b.nameless(b.resourceWebhook(s, h), b.ownConditions(h)) {
+				w.MatchConditions = b.withDerived(w.MatchConditions, h, coverage.OperationsOf(policy.Create))
+				extra = append(extra, w)
+			}
 		}
 		extra = append(extra, b.resizing(s, h)...)
 		extra = append(extra, b.versions(s, h)...)
@@ -38,6 +41,9 @@ func (b *builder) resource(s *phase) map[string][]webhook {
 	var namespaced []webhook
 	for _, own := range []bool{false, true} {
 		for _, w := range b.grouped(s, own) {
+			if s.mutating && !w.namespaced && created(w.Rules) {
+				extra = append(extra, b.nameless(w, w.MatchConditions)...)
+			}
 			switch {
 			case w.namespaced:
 				namespaced = append(namespaced, w)

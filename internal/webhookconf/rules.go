@@ -35,6 +35,8 @@ func (s *policyCoverage) add(program *policy.Program, r *policy.Rule, defaults c
 				s.named.add(p)
 			case reservedFor(p) != nil:
 				continue
+			case holdsOwn(p):
+				s.wild = true
 			}
 			own.Add(coverage.OfTarget(t, defaults), p)
 			if namespacedPolicy && t.Version != "*" {
