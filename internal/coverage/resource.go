@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"cmp"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
@@ -97,7 +98,17 @@ func (r Resource) Converts(o Resource) bool {
 	return r.Group == o.Group || o.Group == "*"
 }
 
-func eventGroup(group string) bool { return group == "" || group == "events.k8s.io" }
+func eventGroup(group string) bool { return slices.Contains(eventGroups, group) }
+
+var eventGroups = []string{"", "events.k8s.io"}
+
+// GroupsOf returns the groups of the requests that the API server sends for a resource of a group: Events also come from their other group.
+func GroupsOf(group, resource string) []string {
+	if resource == "events" && eventGroup(group) {
+		return eventGroups
+	}
+	return []string{group}
+}
 
 // String returns the resource as a webhook rule writes it, such as pods/exec.
 func (r Resource) String() string {

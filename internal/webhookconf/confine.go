@@ -89,6 +89,18 @@ const target = `request.resource.resource + (has(request.subResource) && request
 
 func forTarget(expression string) string { return "[" + target + "].exists(r, " + expression + ")" }
 
+// groupsOf returns the groups of the requests that a rule covers.
+func groupsOf(r admissionv1.RuleWithOperations) (out []string) {
+	for _, group := range r.APIGroups {
+		for _, n := range r.Resources {
+			resource, _, _ := strings.Cut(n, "/")
+			out = append(out, coverage.GroupsOf(group, resource)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // textOf returns an expression that is true for the requests that the rules cover, regardless of the version, since the API server
 // converts requests for versions that no rule names. It is empty if there are no rules.
 func textOf(rules []admissionv1.RuleWithOperations) string {
@@ -96,7 +108,7 @@ func textOf(rules []admissionv1.RuleWithOperations) string {
 	for _, r := range rules {
 		var parts []string
 		if !slices.Contains(r.APIGroups, "*") {
-			parts = append(parts, isIn("request.resource.group", r.APIGroups))
+			parts = append(parts, isIn("request.resource.group", groupsOf(r)))
 		}
 		if x := namesText(r.Resources); x != "" {
 			parts = append(parts, x)

@@ -109,7 +109,9 @@ func (n *namedResources) add(p coverage.Resource) {
 		n.resources = map[coverage.Resource]bool{}
 	}
 	put := func(group, sub string) {
-		n.resources[coverage.Resource{Group: group, Name: p.Name, Subresource: sub}] = true
+		for _, g := range coverage.GroupsOf(group, p.Name) {
+			n.resources[coverage.Resource{Group: g, Name: p.Name, Subresource: sub}] = true
+		}
 	}
 	if p.Group != "*" && p.Subresource != "*" {
 		put(p.Group, p.Subresource)

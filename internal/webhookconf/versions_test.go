@@ -217,3 +217,49 @@ func validatingNames(c Configurations, part string) (out []string) {
 	}
 	return out
 }
+
+// The API server sends Events of the core group to webhooks about those of events.k8s.io, and evaluates their conditions with the group of the
+// request. No condition keeps them from a policy, whatever the policies of namespaces match.
+func TestEventsOfBothGroups(t *testing.T) {
+	inTeam := func(p *policy.Program) { p.Kind, p.Namespace = "Policy", "team" }
+	event := func(change func(*policy.Program)) func(*policy.Program) {
+		return func(p *policy.Program) {
+			if p.Rules[0].Targets = []policy.Target{policy.KindTarget("events.k8s.io/v1", "Event")}; change != nil {
+				change(p)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name        string
+		programs    []*policy.Program
+		here, there bool
+	}{
+		{"beside a wildcard of a namespace", []*policy.Program{program("a", event(nil)), program("b", inTeam, "*")}, true, true},
+		{"of a namespace", []*policy.Program{program("a", nil, "ConfigMap"), program("b", event(inTeam))}, true, false},
+		{"of a namespace beside a wildcard", []*policy.Program{program("a", nil, "ConfigMap"), program("b", event(inTeam)), program("c", func(p *policy.Program) { p.Kind, p.Namespace = "Policy", "else" }, "*")}, true, false},
+	} {
+		input := in(c.programs...)
+		input.Settings.Webhook.NamespaceSelector = nil
+		input.Resources = discovery.New(cluster+served("v1 events Event\nevents.k8s.io/v1 events Event\n"), time.Now)
+		got, _, _, err := Desired(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for namespace, want := range map[string]bool{"team": c.here, "other": c.there} {
+			for _, group := range []string{"", ".events.k8s.io"} {
+				r, _ := requestFor(policy.Create, "events"+group, "v1", namespace, "n", nil)
+				w := webhooksOf(validatingOf(got, ResourceValidating))[0]
+				sent := true
+				for _, m := range conditionsOf(w) {
+					matched := matcherOf(m.Name, m.Expression).Match(t.Context(), r, nil, nil)
+					if sent = sent && matched.Matches; matched.Error != nil {
+						t.Fatal(matched.Error)
+					}
+				}
+				if sent != want {
+					t.Errorf("%s: events%s in %s: sent %v, want %v\n%v", c.name, group, namespace, sent, want, conditionsOf(w))
+				}
+			}
+		}
+	}
+}
