@@ -1,6 +1,7 @@
 package webhookconf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,7 +10,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/coverage"
@@ -311,18 +311,16 @@ func (b *builder) addPolicy(p *policy.Program, w *policy.Webhook) {
 			ops = coverage.All()
 		}
 		unknown, err := s.add(p, r, ops, b.Resources)
-		if err == nil && generates {
-			var more int
-			more, err = s.addOutputs(p, r, b.Resources)
-			unknown += more
+		if generates && (err == nil || unlisted(err)) {
+			more, failed := s.addOutputs(p, r, b.Resources)
+			unknown, err = unknown+more, cmp.Or(failed, err)
 		}
 		b.unknown += unknown
 		if unknown > 0 && b.Settling && b.ready[ProgramKey(p)] == nil {
 			b.ready[ProgramKey(p)] = ErrSettling
 		}
-		var group *clientdiscovery.ErrGroupDiscoveryFailed
 		switch {
-		case errors.As(err, &group):
+		case unlisted(err):
 			s.incomplete = true
 			b.ready[ProgramKey(p)] = err
 		case err != nil:

@@ -10,6 +10,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 type brokenDiscovery struct{ served }
@@ -36,6 +37,28 @@ func TestDiscoveryErrors(t *testing.T) {
 	input.Resources = discovery.New(noDiscovery{}, time.Now)
 	if _, _, _, err := Desired(input); err == nil {
 		t.Error("with no list at all nothing may be concluded")
+	}
+}
+
+// A kind in a group that cannot be listed takes no other kind of its rule out of the webhooks, whichever comes first.
+func TestRulesWithAnUnlistedKind(t *testing.T) {
+	for _, kinds := range [][]string{{"PodMetrics", "Pod"}, {"Pod", "PodMetrics"}} {
+		generates := program("g", func(p *policy.Program) {
+			p.Rules[0].Stage = policy.StageGenerate
+			p.Rules[0].Outputs = []policy.Output{{APIVersion: "metrics.k8s.io/v1", Kind: "PodMetrics"}, {APIVersion: "v1", Kind: "ConfigMap"}}
+		}, kinds[0])
+		input := in(program("p", nil, kinds...), generates)
+		input.Resources = discovery.New(brokenDiscovery{cluster + served("v1 pods/resize Pod\n")}, time.Now)
+		got, ready, _, err := Desired(input)
+		if err != nil || ready["ClusterPolicy/p"] == nil || ready["ClusterPolicy/g"] == nil {
+			t.Fatal(err, ready)
+		}
+		for _, c := range []struct{ place, want string }{{"pods", "validate.kyverno.svc-fail"}, {"pods/resize", "resize.validate.kyverno.svc-fail"}, {"configmaps", "validate.kyverno.svc-fail"}} {
+			r, _ := requestFor(policy.Update, c.place, "v1", "n", "x", nil)
+			if names := asked(t, got, r, nil); len(names) != 1 || names[0] != c.want {
+				t.Errorf("%v: %s: asked by %q", kinds, c.place, names)
+			}
+		}
 	}
 }
 

@@ -1,13 +1,11 @@
 package webhookconf
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/discovery"
@@ -98,8 +96,7 @@ func addResize(to coverage.Set, t policy.Target, ops coverage.Operations, known 
 		return nil
 	}
 	found, err := known.Find(policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind, Subresource: "*"}) // an empty answer would fetch the list again
-	var group *clientdiscovery.ErrGroupDiscoveryFailed
-	if err != nil && !errors.As(err, &group) {
+	if err != nil && !unlisted(err) {
 		return err // failures in other groups do not matter here
 	}
 	for _, r := range found {

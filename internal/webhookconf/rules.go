@@ -1,9 +1,11 @@
 package webhookconf
 
 import (
+	"errors"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/coverage"
 	"ephor.invalid/ephor/internal/discovery"
@@ -12,12 +14,17 @@ import (
 
 // add adds the selectors of a rule, without the operations that its exclude block definitely excludes. It returns the number of
 // selectors that select nothing that the API server serves. A namespaced policy adds only namespaced resources, since it matches nothing
-// else.
+// else. If the kind of a selector may be in a group that cannot be listed (unlisted), add returns that error, and adds the other selectors.
 func (s *policyCoverage) add(program *policy.Program, r *policy.Rule, defaults coverage.Operations, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	own, exact, resize := coverage.Set{}, coverage.Set{}, coverage.Set{}
+	var incomplete error
 	for _, t := range r.Targets {
 		resources, served, err := coverage.Of(t, namespacedPolicy, known)
+		if unlisted(err) {
+			incomplete = err
+			continue
+		}
 		if err != nil {
 			return unknown, err
 		}
@@ -79,18 +86,29 @@ func (s *policyCoverage) add(program *policy.Program, r *policy.Rule, defaults c
 	for op := range resize[podResize] {
 		s.resize[op] = true
 	}
-	return unknown, nil
+	return unknown, incomplete
 }
 
-// addOutputs adds the kinds that a generate rule creates, because the rule also reacts to their changes.
+// unlisted reports whether an error says that some groups cannot be listed.
+func unlisted(err error) bool {
+	var groups *clientdiscovery.ErrGroupDiscoveryFailed
+	return errors.As(err, &groups)
+}
+
+// addOutputs adds the kinds that a generate rule creates, because the rule also reacts to their changes. Its errors are those of add.
 func (s *policyCoverage) addOutputs(program *policy.Program, r *policy.Rule, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
+	var incomplete error
 	for _, o := range r.Outputs {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
 		if err != nil || strings.Contains(o.APIVersion+o.Kind, "{{") {
 			continue // the kind is only known when the rule is executed
 		}
 		found, err := known.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: o.Kind})
+		if unlisted(err) {
+			incomplete = err
+			continue
+		}
 		if err != nil {
 			return unknown, err
 		}
@@ -112,5 +130,5 @@ func (s *policyCoverage) addOutputs(program *policy.Program, r *policy.Rule, kno
 			}
 		}
 	}
-	return unknown, nil
+	return unknown, incomplete
 }
