@@ -273,6 +273,40 @@ func TestKeeper(t *testing.T) {
 	must(t, tls.Client(conn, &tls.Config{RootCAs: pool, ServerName: "kyverno-svc.kyverno.svc", Time: func() time.Time { return start }}).Handshake())
 }
 
+// A supplied pair that clients would refuse, since it names another server or is for another purpose, does not replace one that they accept.
+func TestKeeperRefusesOtherNames(t *testing.T) {
+	f := &fakeWriter{fakeSecrets: fakeSecrets{}}
+	must(t, reconcile(t, f, config(ECDSA), start))
+	ca := parse(t, f, "ca")
+	secret := func(cfg Config) *corev1.Secret {
+		leaf, err := issueLeaf(ca, &cfg, start)
+		must(t, err)
+		cert, key, err := leaf.Encode()
+		must(t, err)
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pair"}, Data: map[string][]byte{"tls.crt": cert, "tls.key": key}}
+	}
+	other, client, fresh := config(ECDSA), config(ECDSA), config(ECDSA)
+	other.Names, client.Client = ServiceNames("other", "kyverno", ""), true
+	for _, name := range []string{config(ECDSA).Names.Host(), ""} {
+		k := Keeper{Name: name}
+		must(t, k.load(f.fakeSecrets["ca"], f.fakeSecrets["pair"], start))
+		for _, wrong := range []Config{other, client} {
+			if err := k.load(f.fakeSecrets["ca"], secret(wrong), start); (err != nil) != (name != "") {
+				t.Errorf("name %q: %v", name, err)
+			}
+		}
+		must(t, k.load(f.fakeSecrets["ca"], secret(fresh), start))
+	}
+	k := Keeper{Name: config(ECDSA).Names.Host()} // any pair is better than none, or than another one that clients refuse
+	must(t, k.load(f.fakeSecrets["ca"], secret(other), start))
+	must(t, k.load(f.fakeSecrets["ca"], secret(client), start))
+	for address, want := range map[string]string{"": "s.n.svc", "10.1.2.3:9443": "10.1.2.3", "dev.example.com": "dev.example.com"} {
+		if got := ServiceNames("s", "n", address).Host(); got != want {
+			t.Errorf("%q: %s, want %s", address, got, want)
+		}
+	}
+}
+
 func TestParseAlgorithm(t *testing.T) {
 	if a, err := ParseAlgorithm("ed25519"); a != Ed25519 || err != nil {
 		t.Error(a, err)

@@ -123,6 +123,14 @@ func ServiceNames(service, namespace, serverIP string) Names {
 	return n
 }
 
+// Host returns the name by which clients reach the server.
+func (n Names) Host() string {
+	if len(n.IPs) > 0 {
+		return n.IPs[0].String()
+	}
+	return n.DNS[len(n.DNS)-1]
+}
+
 // answeredBy reports whether the certificate contains all names.
 func (n Names) answeredBy(c *x509.Certificate) bool {
 	for _, name := range n.DNS {

@@ -16,6 +16,8 @@ import (
 
 // Keeper holds the serving certificate, parsed once for each change of the Secrets. The zero Keeper has none.
 type Keeper struct {
+	// Name is the name by which clients verify the server (Names.Host); empty if a pair need not have one. It is set before the first Load.
+	Name string
 	// Published returns the bundles with which clients verify the server; nil if none are known. It is set before the first Load.
 	Published func() [][]byte
 
@@ -49,8 +51,9 @@ type retired struct {
 // retirement is the time for which the authority of a certificate stays in the bundle after this process last served the certificate.
 const retirement = 2 * patience
 
-// Load replaces the served pair. A valid previous pair stays in use in three cases: the new pair cannot be read; its own CA did not sign
-// it (so a damaged Secret does not stop the server); or clients do not trust it yet, for up to half a minute.
+// Load replaces the served pair. A valid previous pair stays in use in four cases: the new pair cannot be read; its own CA did not sign
+// it (so a damaged Secret does not stop the server); clients would refuse it, since it names another server or is for another purpose; or they do
+// not trust it yet, for up to half a minute.
 func (k *Keeper) Load(ca, pair *corev1.Secret) error { return k.load(ca, pair, time.Now()) }
 
 func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
@@ -76,7 +79,11 @@ func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
 	cert.Leaf = next.chain[0]
 	old := k.current.Load()
 	if old != nil && old.verify(now) == nil {
-		if err := next.verify(now); err != nil {
+		err := next.verify(now)
+		if refused := next.refused(k.Name, now); err == nil && old.refused(k.Name, now) == nil {
+			err = refused
+		}
+		if err != nil {
 			return fmt.Errorf("the Secret %s is not used, since the previous certificate is still valid: %w", pair.Name, err)
 		}
 		if !next.chain[0].Equal(old.chain[0]) && !k.due(next, now) {
@@ -124,6 +131,23 @@ func within(then, now time.Time, d time.Duration) bool {
 }
 
 func (s *serving) verify(now time.Time) error { return verify(s.chain, s.roots, now) }
+
+// refused returns why clients that trust the authority and reach the server by the name refuse the certificate; nil if they accept it.
+func (s *serving) refused(name string, now time.Time) error {
+	if name == "" {
+		return nil
+	}
+	return verifyFor(s.chain, s.roots, now, name, x509.ExtKeyUsageServerAuth)
+}
+
+// Refused returns why clients refuse the served certificate; nil if they accept it.
+func (k *Keeper) Refused(now time.Time) error {
+	s := k.current.Load()
+	if s == nil {
+		return errors.New("no serving certificate yet")
+	}
+	return s.refused(k.Name, now)
+}
 
 // GetCertificate implements tls.Config.GetCertificate.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {

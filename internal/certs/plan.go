@@ -228,6 +228,11 @@ func trusts(bundle []byte, ca *Pair, now time.Time) bool {
 // verify checks that one of the authorities, valid at now, signed the first certificate of chain; the rest of the chain may be
 // intermediates.
 func verify(chain, authorities []*x509.Certificate, now time.Time) error {
+	return verifyFor(chain, authorities, now, "", x509.ExtKeyUsageAny)
+}
+
+// verifyFor is verify for a certificate that has to have a name, unless it is empty, and a purpose.
+func verifyFor(chain, authorities []*x509.Certificate, now time.Time, name string, purpose x509.ExtKeyUsage) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range authorities {
 		roots.AddCert(c)
@@ -236,7 +241,7 @@ func verify(chain, authorities []*x509.Certificate, now time.Time) error {
 		between.AddCert(c)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		DNSName: name, Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{purpose},
 	})
 	return err
 }

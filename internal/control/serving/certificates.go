@@ -90,6 +90,7 @@ func NewCertificates(f Flags, namespace, service, reporter string, m manager.Man
 		Flags: f, namespace: namespace, service: service, controller: reporter, manager: m, log: log,
 		Changed: func() {}, wake: &controller.Signal{}, again: &controller.Signal{}, warned: map[string]time.Time{}, reported: map[string]time.Time{},
 	}
+	c.Keeper.Name = certs.ServiceNames(service, namespace, f.ServerIP).Host()
 	c.Keeper.Published = func() [][]byte {
 		bundles, err := c.published(context.Background()) // reads the cache
 		if err != nil {
@@ -162,6 +163,9 @@ func (c *Certificates) load(ctx context.Context) (again bool) {
 	if serving := fmt.Sprint(leaf.SerialNumber, leaf.NotAfter, leaf.Signature); serving != c.serving {
 		c.serving = serving
 		c.log.Info("serving a certificate", "secret", pair.Name, "ends", leaf.NotAfter)
+		if err := c.Keeper.Refused(time.Now()); err != nil {
+			c.log.Warn("API servers refuse the certificate, so webhooks that fail closed deny all their requests", "secret", pair.Name, "error", err)
+		}
 	}
 	return false
 }
