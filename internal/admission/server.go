@@ -415,8 +415,11 @@ func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ s
 
 var errTooLong = fmt.Errorf("the review is longer than %d bytes", maxBody)
 
+// longestWait is the longest timeout of a webhook.
+const longestWait = 30 * time.Second
+
 // timeLeft returns the time for a review: the timeout in the URL (`timeout=10s`), less a margin for the network, since the API server
-// ignores a late answer.
+// ignores a late answer. No API server waits longer than longestWait, whatever a client says.
 func timeLeft(query string, otherwise time.Duration) time.Duration {
 	t := otherwise
 	for query != "" {
@@ -424,7 +427,7 @@ func timeLeft(query string, otherwise time.Duration) time.Duration {
 		pair, query, _ = strings.Cut(query, "&")
 		if v, ok := strings.CutPrefix(pair, "timeout="); ok {
 			if d, err := time.ParseDuration(v); err == nil && d > 0 {
-				t = d
+				t = min(d, longestWait)
 			}
 		}
 	}

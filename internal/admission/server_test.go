@@ -487,7 +487,7 @@ func TestHeartbeat(t *testing.T) {
 func TestTimeLeft(t *testing.T) {
 	for query, want := range map[string]time.Duration{
 		"timeout=10s": 9500 * time.Millisecond, "timeout=1s": 900 * time.Millisecond, "a=b&timeout=2s": 1800 * time.Millisecond,
-		"": 4500 * time.Millisecond, "timeout=x": 4500 * time.Millisecond, "timeout=-1s": 4500 * time.Millisecond, "timeout=20ms": 10 * time.Millisecond,
+		"": 4500 * time.Millisecond, "timeout=x": 4500 * time.Millisecond, "timeout=-1s": 4500 * time.Millisecond, "timeout=1000h": 29500 * time.Millisecond, "timeout=20ms": 10 * time.Millisecond,
 	} {
 		if got := timeLeft(query, 5*time.Second); got != want {
 			t.Errorf("%q: %v, want %v", query, got, want)

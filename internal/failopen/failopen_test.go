@@ -1,15 +1,18 @@
 package failopen
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"ephor.invalid/ephor/internal/webhookconf"
 )
@@ -119,5 +122,37 @@ func TestHeartbeatVerdicts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// While there is no webhook of resources, as in an unlocked cluster, no review is answered. The measurement begins when there is one.
+func TestSilenceWithoutWebhooks(t *testing.T) {
+	now := noon
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kyverno", Name: "health", Annotations: map[string]string{"stamp": "1"}}}
+	c := fake.NewClientBuilder().WithObjects(lease).Build()
+	w := &Watch{Client: c, Live: c, Lease: client.ObjectKeyFromObject(lease), Annotation: "stamp", Grace: MinGrace, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	pass := func(d time.Duration) {
+		for end := now.Add(d); now.Before(end); {
+			next, err := w.Once(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(next)
+		}
+	}
+	pass(time.Hour)
+	o := validating(webhookconf.ResourceValidating, "x-fail")
+	o.Labels = map[string]string{webhookconf.ManagedLabel: webhookconf.ManagedValue}
+	if err := c.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		d    time.Duration
+		open bool
+	}{{MinGrace / 2, false}, {MinGrace, true}} {
+		pass(step.d)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil || IsOpen(o) != step.open {
+			t.Errorf("after %s: open %v, want %v (%v)", step.d, IsOpen(o), step.open, err)
+		}
 	}
 }

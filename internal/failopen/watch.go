@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -54,11 +55,19 @@ func (w *Watch) Once(ctx context.Context) (time.Duration, error) {
 		w.since = time.Time{} // a failed check says nothing about the stamp
 		return 0, fmt.Errorf("read the lease %s: %w", w.Lease, err)
 	}
+	objects, err := w.configurations(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(objects) == 0 {
+		w.since = time.Time{} // in an unlocked cluster, for example, no review is sent
+		return w.period(), nil
+	}
 	switch verdict, age := w.look(lease.Annotations[w.Annotation], w.Now()); verdict {
 	case silent:
-		return w.period(), w.silent(ctx, age)
+		return w.period(), w.silent(ctx, objects, age)
 	case answered:
-		return w.period(), w.answered(ctx)
+		return w.period(), w.answered(ctx, objects)
 	}
 	return w.period(), nil
 }
@@ -93,42 +102,46 @@ func (w *Watch) look(stamp string, now time.Time) (verdict, time.Duration) {
 }
 
 // silent lets the webhooks fail open.
-func (w *Watch) silent(ctx context.Context, age time.Duration) error {
+func (w *Watch) silent(ctx context.Context, objects []client.Object, age time.Duration) error {
 	if !w.silence {
 		w.silence = true
 		w.Log.Warn("no replica answers reviews: webhooks that fail closed now fail open", "silence", age.Round(time.Second), "lease", w.Lease.String())
 	}
-	return w.each(ctx, func(o client.Object) bool { return failOpen(o, w.Now()) },
+	return w.each(ctx, objects, func(o client.Object) bool { return failOpen(o, w.Now()) },
 		"WebhooksFailOpen", fmt.Sprintf("no replica has answered reviews for %s: failurePolicy Fail is now Ignore, until one does", age.Round(time.Second)))
 }
 
 // answered lets the webhooks fail closed again.
-func (w *Watch) answered(ctx context.Context) error {
+func (w *Watch) answered(ctx context.Context, objects []client.Object) error {
 	if w.silence {
 		w.silence = false
 		w.Log.Info("reviews are answered again: webhooks fail closed as before")
 	}
-	return w.each(ctx, failClosed, "WebhooksFailClosed", "reviews are answered again: failurePolicy is Fail as before")
+	return w.each(ctx, objects, failClosed, "WebhooksFailClosed", "reviews are answered again: failurePolicy is Fail as before")
 }
 
-// each changes the configurations for resources. A conflict is not an error: the next round tries again.
-func (w *Watch) each(ctx context.Context, change func(client.Object) bool, reason, text string) error {
+// configurations returns the configurations for resources.
+func (w *Watch) configurations(ctx context.Context) (out []client.Object, err error) {
 	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
 	if err := errors.Join(w.Client.List(ctx, &validating, ours), w.Client.List(ctx, &mutating, ours)); err != nil {
-		return fmt.Errorf("list the webhook configurations: %w", err)
+		return nil, fmt.Errorf("list the webhook configurations: %w", err)
 	}
-	var objects []client.Object
 	for i := range validating.Items {
-		objects = append(objects, &validating.Items[i])
+		out = append(out, &validating.Items[i])
 	}
 	for i := range mutating.Items {
-		objects = append(objects, &mutating.Items[i])
+		out = append(out, &mutating.Items[i])
 	}
+	return slices.DeleteFunc(out, func(o client.Object) bool { return !concerns(o) }), nil
+}
+
+// each changes configurations. A conflict is not an error: the next round tries again.
+func (w *Watch) each(ctx context.Context, objects []client.Object, change func(client.Object) bool, reason, text string) error {
 	var errs []error
 	for _, o := range objects {
-		if !concerns(o) || !change(o) {
+		if !change(o) {
 			continue
 		}
 		err := w.Client.Update(ctx, o)
