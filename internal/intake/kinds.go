@@ -37,7 +37,7 @@ func (k *Kinds) Follow(ctx context.Context, all []Watch) error {
 	again := len(k.missing) > 0
 	var missing []Watch
 	var synced []toolscache.InformerSynced
-	for _, w := range all {
+	for i, w := range all {
 		s, err := k.begin(ctx, w)
 		switch {
 		case w.Optional && meta.IsNoMatchError(err):
@@ -46,6 +46,9 @@ func (k *Kinds) Follow(ctx context.Context, all []Watch) error {
 				k.Log.Warn("a kind is not defined in this cluster: policies run without its objects", "kind", kindOf(w.Object))
 			}
 		case err != nil:
+			if again {
+				k.missing = append(missing, all[i:]...) // those that started have their handlers
+			}
 			return err
 		default:
 			synced = append(synced, s)

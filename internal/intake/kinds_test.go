@@ -23,12 +23,13 @@ var exceptionKind = schema.GroupVersionKind{Group: "kyverno.io", Version: "v2", 
 type lacking struct {
 	cache.Cache
 	kinds map[string]bool
-	err   error
+	err   error  // the answer for the kind that fails
+	fails string // empty for all kinds
 }
 
 func (c *lacking) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	switch gvk := o.GetObjectKind().GroupVersionKind(); {
-	case c.err != nil:
+	case c.err != nil && (c.fails == "" || c.fails == gvk.Kind):
 		return nil, c.err
 	case c.kinds[gvk.Kind]:
 		return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
@@ -75,6 +76,24 @@ func TestOptionalKinds(t *testing.T) {
 	c.err = errors.New("no answer")
 	if err := o.Follow(t.Context(), all); !errors.Is(err, c.err) || !strings.Contains(err.Error(), "GlobalContextEntry") {
 		t.Error(err)
+	}
+}
+
+// A kind that has started is not started again after another one failed.
+func TestFailedKind(t *testing.T) {
+	c := &lacking{kinds: map[string]bool{EntryKind.Kind: true, exceptionKind.Kind: true}}
+	o := Kinds{Cache: c, Log: slog.New(slog.DiscardHandler)}
+	all := []Watch{}
+	for _, gvk := range []schema.GroupVersionKind{exceptionKind, EntryKind} {
+		all = append(all, Watch{Object: Object(gvk), Optional: true, Handler: toolscache.ResourceEventHandlerFuncs{}})
+	}
+	if err := o.Follow(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	delete(c.kinds, exceptionKind.Kind)
+	c.fails, c.err = EntryKind.Kind, errors.New("no answer")
+	if _, err := o.Again(t.Context()); !errors.Is(err, c.err) || len(o.missing) != 1 || kindOf(o.missing[0].Object) != kindOf(all[1].Object) {
+		t.Errorf("%d are missing, %v", len(o.missing), err)
 	}
 }
 

@@ -66,8 +66,7 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	}
 	for _, c := range stored {
 		name := c.GetName()
-		ours := IsResource(name) || name == celExceptions
-		if wanted[name] || !ours || c.GetDeletionTimestamp() != nil {
+		if wanted[name] || !IsResource(name) || c.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, c)); err != nil {
@@ -89,10 +88,6 @@ func order(c client.Object) string {
 	}
 	return c.GetName()
 }
-
-// celExceptions is a configuration that an earlier Kyverno installation may have left. It is for a review that Ephor does not have, so no
-// server would answer.
-const celExceptions = "kyverno-cel-exception-validating-webhook-cfg"
 
 // all returns the configurations of both kinds.
 func all(c Configurations) []client.Object {
