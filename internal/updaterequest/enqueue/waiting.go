@@ -151,7 +151,7 @@ func (w *Writer) retry(ctx context.Context, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
-	err = w.write(ctx, p.object)
+	err = w.write(ctx, *p)
 	switch {
 	case refused(err):
 		w.record(p.program, updaterequest.Reference(p.object.Spec.Resource), "its work is lost: "+err.Error())

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
@@ -156,20 +157,23 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 
 // writeOrWait writes one UpdateRequest, or adds it to the waiting ones. The returned error is for the requester.
 func (w *Writer) writeOrWait(ctx context.Context, p plan) error {
-	unlock, err := w.lock(ctx, p.object.Name)
-	if err == nil {
-		if earlier := w.waitsFor(p.object.Name); earlier != nil && !mergeable(&earlier.Spec, &p.object.Spec) {
-			unlock()
-			p.object = apart(p.object)
-			unlock, err = w.lock(ctx, p.object.Name)
+	name := p.object.Name
+	unlock, err := w.lock(ctx, name)
+	for err == nil {
+		earlier := w.waitsFor(p.object.Name)
+		if earlier == nil || mergeable(p.program, &earlier.Spec, &p.object.Spec) {
+			break
 		}
+		unlock()
+		p.object = apart(name, p.object)
+		unlock, err = w.lock(ctx, p.object.Name)
 	}
 	if err == nil {
 		defer unlock()
 		if earlier := w.takeWaiting(p.object.Name); earlier != nil {
 			join(earlier.object, p.object)
 		}
-		err = w.write(ctx, p.object)
+		err = w.write(ctx, p)
 	} else {
 		p.object = alone(p.object) // another write decides what becomes of the name
 	}
@@ -209,8 +213,8 @@ func (w *Writer) lock(ctx context.Context, name string) (unlock func(), err erro
 }
 
 // write creates the UpdateRequest, or updates the existing one with the new work.
-func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
-	full := w.full(ctx)
+func (w *Writer) write(ctx context.Context, p plan) error {
+	u, full := p.object, w.full(ctx)
 	var err error
 	for range updaterequest.Attempts {
 		if full == nil {
@@ -231,8 +235,8 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 		case getErr != nil:
 			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, getErr)
 		}
-		if !mergeable(&there.Spec, &u.Spec) {
-			u = apart(u)
+		if !mergeable(p.program, &there.Spec, &u.Spec) {
+			u = apart(p.object.Name, u)
 			continue
 		}
 		next := there.DeepCopy()
@@ -249,9 +253,12 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 	return fmt.Errorf("write UpdateRequest %s: %w", u.Name, err)
 }
 
-// apart returns the UpdateRequest under a name of its own, beside one that it may not replace: the earlier rules need the request that they
-// matched, and the later rules need the later one.
-func apart(u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
+// apart returns the UpdateRequest under another name, beside an earlier one that it may not replace: the earlier rules need the request that
+// they matched, and the later rules need the later one. First it may share the name with others of the operation.
+func apart(first string, u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
+	if u.Name != first {
+		return alone(u)
+	}
 	u = u.DeepCopy()
 	u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
 	return u
@@ -264,18 +271,30 @@ func alone(u *kyvernov2.UpdateRequest) *kyvernov2.UpdateRequest {
 	return u
 }
 
-// mergeable reports whether the later work may replace the earlier one: both belong to the same operation, or the later work includes
-// all rules of the earlier one.
-func mergeable(earlier, later *kyvernov2.UpdateRequestSpec) bool {
-	if earlier.Context.AdmissionRequestInfo.Operation == later.Context.AdmissionRequestInfo.Operation {
+// mergeable reports whether the later work of a policy may replace the earlier one: both belong to the same operation, or the later work includes
+// all rules of the earlier one. A rule that reads of the request what another one does not have is executed for each, until the trigger is deleted.
+func mergeable(p *policy.Program, earlier, later *kyvernov2.UpdateRequestSpec) bool {
+	before, now := &earlier.Context.AdmissionRequestInfo, &later.Context.AdmissionRequestInfo
+	if before.AdmissionRequest != nil && before.AdmissionRequest.UID == now.AdmissionRequest.UID {
 		return true
 	}
+	same := before.Operation == now.Operation
 	for _, r := range earlier.RuleContext {
-		if !slices.ContainsFunc(later.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
+		if now.Operation != admissionv1.Delete && readsRequest(p, r.Rule, same) {
+			return false
+		}
+		if !same && !slices.ContainsFunc(later.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
 			return false
 		}
 	}
 	return true
+}
+
+// readsRequest reports whether a rule reads the requester, the old object or, where it is not the same, the operation.
+func readsRequest(p *policy.Program, rule string, sameOperation bool) bool {
+	return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool {
+		return r.Name == rule && (r.AsksRequester() || r.Needs.OldObject || r.Needs.Operation && !sameOperation)
+	})
 }
 
 // join adds the rules of the earlier work that the later work does not include.

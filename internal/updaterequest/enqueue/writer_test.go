@@ -321,6 +321,57 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// A rule that reads the requester or the old object is executed for the request that it matched, even if another request wants other work, or
+// the same, before it is done.
+func TestRequestsThatRulesReadDoNotMix(t *testing.T) {
+	reading := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "reads"}
+	for _, needs := range []policy.Needs{{}, {User: true}, {Roles: true}, {OldObject: true}} {
+		reading.Rules = append(reading.Rules, &policy.Rule{Name: fmt.Sprintf("%+v", needs), Stage: policy.StageGenerate, Reads: policy.Reads{Needs: needs}})
+	}
+	for i, first := range reading.Rules {
+		for _, second := range []*policy.Rule{first, reading.Rules[0]} {
+			for _, waits := range []bool{false, true} {
+				s := &store{}
+				w, _, _ := writer(s, 1000)
+				if waits {
+					s.down = errors.New("etcd has no leader")
+				}
+				for _, user := range []string{"jane", "bob", "eve", "eve"} {
+					req := request(policy.Update, "u1")
+					req.UID, req.User = "review of "+user, &policy.User{Username: user}
+					rule := second
+					if user == "jane" {
+						rule = first
+					}
+					w.Write(t.Context(), req, []policy.Work{{Program: reading, Rule: rule, Kind: policy.WorkGenerate}})
+				}
+				s.down = nil
+				if err := w.flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+				var got []string
+				for _, u := range s.objects {
+					for _, r := range u.Spec.RuleContext {
+						got = append(got, u.Spec.Context.UserInfo.UserInfo.Username+" "+r.Rule)
+					}
+				}
+				slices.Sort(got)
+				want := []string{"eve " + second.Name}
+				if i > 0 {
+					want = append(want, "jane "+first.Name)
+					if second == first {
+						want = append(want, "bob "+first.Name)
+					}
+				}
+				slices.Sort(want)
+				if !slices.Equal(got, want) {
+					t.Errorf("%s, then %s, waits %t: %q, want %q", first.Name, second.Name, waits, got, want)
+				}
+			}
+		}
+	}
+}
+
 // Rules that matched a creation are executed for the creation, even if an update requests others meanwhile.
 func TestOperationsDoNotMix(t *testing.T) {
 	s := &store{}
