@@ -161,15 +161,13 @@ func (b *batches) room(ctx context.Context) error {
 	err := b.f.full(ctx)
 	late := updaterequest.ThresholdError{}
 	if !errors.As(err, &late) {
-		if err == nil && b.delayed {
+		if err == nil {
 			b.delayed = false
-			b.f.observe(0)
 		}
 		return err
 	}
 	if !b.delayed {
 		b.delayed = true
-		b.f.observe(1)
 		b.f.Log.Warn("the work for existing objects is delayed", "policy", b.program.Key(), "rule", b.rule.Name, "reason", late)
 		b.f.Events.Record(event.Event{
 			Regarding: event.PolicyReference(b.program), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(b.rule),
@@ -201,8 +199,29 @@ func (f *Follower) full(ctx context.Context) error {
 	return nil
 }
 
-func (f *Follower) observe(waiting int) {
-	if f.Observer != nil {
-		f.Observer.UpdateRequestsWaiting(waiting)
+// The two that report how many UpdateRequests wait to be written: the Follower and the Watcher.
+const ofRounds, ofChanges = 0, 1
+
+// observe reports how many UpdateRequests of one of the two wait to be written.
+func (f *Follower) observe(of, waiting int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting[of] == waiting {
+		return
 	}
+	f.waiting[of] = waiting
+	if f.Observer != nil {
+		f.Observer.UpdateRequestsWaiting(f.waiting[ofRounds] + f.waiting[ofChanges])
+	}
+}
+
+// observeRounds reports how many rounds have triggers that wait.
+func (f *Follower) observeRounds() {
+	n := 0
+	for _, b := range f.unfinished {
+		if b.delayed && len(b.triggers) > 0 {
+			n++
+		}
+	}
+	f.observe(ofRounds, n)
 }

@@ -60,6 +60,8 @@ type Follower struct {
 	// seen is the snapshot of policies in the last call of See, and passed are the generate rules that it found deleted since the last round.
 	seen   *catalog.Snapshot
 	passed []origin.Definition
+	// waiting are the UpdateRequests that wait to be written, by ofRounds and ofChanges.
+	waiting [2]int
 }
 
 // Rules evaluates rules for existing objects.
@@ -101,6 +103,7 @@ func (h *handled) next(every time.Duration) time.Time {
 
 // Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
+	defer f.observeRounds()
 	waits, err := f.settle(ctx)
 	s, now := f.Snapshot(), f.Now()
 	if f.handled == nil {

@@ -46,6 +46,8 @@ type Watcher struct {
 	last map[change]time.Time
 	// early are objects that are not in the record, by UID: another replica may have generated or copied them a moment ago.
 	early map[string]early
+	// delayed are the rules whose changes wait for the threshold. Only Once uses it.
+	delayed map[origin.Rule]bool
 }
 
 // early is the observed state of an object that is not in the record yet.
@@ -91,6 +93,7 @@ const (
 
 // Once starts and stops watches, and writes the work for observed changes.
 func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
+	defer w.observe()
 	if w.reconcile() {
 		again = retryKinds
 	}
@@ -110,6 +113,12 @@ func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
 		again = next
 	}
 	return again, err
+}
+
+// observe reports how many rules have changes that wait for the threshold.
+func (w *Watcher) observe() {
+	maps.DeleteFunc(w.delayed, func(r origin.Rule, _ bool) bool { _, rule := w.rule(r); return rule == nil })
+	w.Follower.observe(ofChanges, len(w.delayed))
 }
 
 // rule returns the rule of an entry if its objects are watched, and nil otherwise.
@@ -394,7 +403,18 @@ func (w *Watcher) current(c change, p pending) bool {
 // write writes the UpdateRequests of one rule. It returns the changes that have none yet.
 func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) (left []change, err error) {
 	f := w.Follower
-	b := &batches{f: f, program: p, rule: r, why: "changed " + strconv.FormatInt(f.Now().UnixNano(), 36)}
+	of := origin.RuleOf(p, r)
+	b := &batches{f: f, program: p, rule: r, why: "changed " + strconv.FormatInt(f.Now().UnixNano(), 36), delayed: w.delayed[of]}
+	defer func() {
+		switch {
+		case !b.delayed:
+			delete(w.delayed, of)
+		case w.delayed == nil:
+			w.delayed = map[origin.Rule]bool{of: true}
+		default:
+			w.delayed[of] = true
+		}
+	}()
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.source.UID, b.source.UID) }) // those of generated objects first
 	for len(changes) > 0 {
 		some := changes[:1]
