@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
@@ -240,7 +241,8 @@ func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource
 	return slices.DeleteFunc(found, func(o map[string]any) bool { return !w.names(o) || !t.within(o) }), w.subresource, nil
 }
 
-// listTargets lists the objects of the kinds. If wildcards select several kinds, it lists them one by one.
+// listTargets lists the objects of the kinds. If wildcards select several kinds, it lists them one by one. Kinds that cannot be listed have no
+// objects, and an object that is served in two groups is one target.
 func listTargets(ctx context.Context, in world.World, w wantedTarget) ([]map[string]any, error) {
 	q := world.Query{APIVersion: w.apiVersion, Kind: w.kind, Selector: w.selector}
 	if !wildcard.Has(w.namespace) {
@@ -261,13 +263,24 @@ func listTargets(ctx context.Context, in world.World, w wantedTarget) ([]map[str
 		return nil, err
 	}
 	var out []map[string]any
+	seen := map[string]bool{}
 	for _, k := range kinds {
 		q.APIVersion, q.Kind = k.APIVersion, k.Kind
 		found, err := in.Lists(ctx, q)
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
+		for _, o := range found {
+			metadata, _ := o["metadata"].(map[string]any)
+			uid, _ := metadata["uid"].(string)
+			if uid == "" || !seen[uid] {
+				out = append(out, o)
+			}
+			seen[uid] = true
+		}
 	}
 	return out, nil
 }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/golden"
@@ -320,5 +322,53 @@ mutate:
 	}
 	if text := fmt.Sprint(work.Err); !errors.Is(work.Err, missing) || !strings.Contains(text, "Gone") || !strings.Contains(text, "Lost") {
 		t.Error(text)
+	}
+}
+
+// Wildcards also match kinds that cannot be listed, such as reviews, and kinds that share their objects, such as Events of two groups. The first have
+// no objects, and each object of the others is one target.
+func TestMutateExistingByWildcardsOfKinds(t *testing.T) {
+	for name, c := range map[string]struct {
+		target, want string
+		fails        bool
+	}{
+		"wildcard": {"{apiVersion: '*', kind: '*'}", "x/e own=x", false},
+		"by name":  {"{apiVersion: v1, kind: Binding}", "", true},
+		"refused":  {"{apiVersion: '*', kind: 'Secre*'}", "", true},
+	} {
+		r := compileRule(t, []byte(`name: r
+match: {any: [{resources: {kinds: [ConfigMap]}}]}
+mutate:
+  targets: [`+c.target+`]
+  patchStrategicMerge: {metadata: {annotations: {own: x}}}
+`), nil)
+		s := call(request(map[string]any{"object": golden.Decode[map[string]any](t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+		kinds := []world.Kind{{APIVersion: "v1", Kind: "Binding"}, {APIVersion: "v1", Kind: "Event"}, {APIVersion: "events.k8s.io/v1", Kind: "Event"}, {APIVersion: "gone.example.com/v1", Kind: "Gone"}}
+		if c.target == "{apiVersion: '*', kind: 'Secre*'}" {
+			kinds = []world.Kind{{APIVersion: "v1", Kind: "Secret"}}
+		}
+		s.Plan, s.Env.World = true, world.World{
+			Kinds: world.Kinds{Find: func(context.Context, world.Kind) ([]world.Kind, error) { return kinds, nil }},
+			Lists: func(_ context.Context, q world.Query) ([]map[string]any, error) {
+				resource := schema.GroupResource{Resource: strings.ToLower(q.Kind)}
+				switch q.Kind {
+				case "Binding":
+					return nil, apierrors.NewMethodNotSupported(resource, "list")
+				case "Gone":
+					return nil, apierrors.NewNotFound(resource, "")
+				case "Secret":
+					return nil, apierrors.NewForbidden(resource, "", errors.New("no right"))
+				}
+				return []map[string]any{{"apiVersion": q.APIVersion, "kind": q.Kind, "metadata": map[string]any{"name": "e", "namespace": "x", "uid": "u"}}}, nil
+			},
+		}
+		work := r.Eval(s).Work[0]
+		var got []string
+		for _, m := range work.Targets {
+			got = append(got, targetText(m))
+		}
+		if strings.Join(got, ", ") != c.want || (work.Err != nil) != c.fails {
+			t.Errorf("%s: %q, want %s: %v", name, got, c.want, work.Err)
+		}
 	}
 }
