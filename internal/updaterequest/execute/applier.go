@@ -176,6 +176,9 @@ func (x *applier) applyOnServer(ctx context.Context, t *task, planned *unstructu
 	live.SetGroupVersionKind(planned.GroupVersionKind())
 	switch err := x.client.Get(ctx, client.ObjectKeyFromObject(planned), live); {
 	case err == nil && live.GetDeletionTimestamp() != nil:
+		if ending(x.client.Create(ctx, planned.DeepCopy(), t.owner(fieldManager), client.DryRunAll)) {
+			return nil
+		}
 		return t.leaves(live)
 	case err == nil:
 		if err := x.owns(ctx, t, live); err != nil {

@@ -10,8 +10,11 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -80,6 +83,43 @@ func TestObjectsThatAreBeingDeleted(t *testing.T) {
 		live = &corev1.ConfigMap{}
 		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(old), live); err != nil || live.DeletionTimestamp != nil {
 			t.Errorf("%s: it is not generated again: %v, %+v", name, err, live)
+		}
+	}
+}
+
+// The work ends when the namespace of the object is being deleted, also while the object still exists and is being deleted, too.
+func TestObjectsInANamespaceThatIsBeingDeleted(t *testing.T) {
+	for _, apply := range []bool{false, true} {
+		for _, there := range []bool{false, true} {
+			trigger := triggerSpec("n", "there", "u1")
+			old := configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1"))
+			at := metav1.Now()
+			old.Finalizers, old.DeletionTimestamp = []string{"example.com/slow"}, &at
+			objects := []client.Object{configMapOf("n", "there", "u1", triggers)}
+			if there {
+				objects = append(objects, old)
+			}
+			w, events := newMarked(t, objects...)
+			program := *w.Snapshot().Programs()[0]
+			rule := *program.Rules[0]
+			rule.Generation, program.Rules = &policy.Generation{Synchronize: true, ServerSideApply: apply}, []*policy.Rule{&rule}
+			w.Snapshot = func() *catalog.Snapshot { return catalog.NewStatic([]*policy.Program{&program}) }
+			ending := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "there-made", errors.New("the namespace is being terminated"))
+			ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}}
+			w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return ending },
+				Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+					return ending
+				},
+			})
+			renew(w)
+			u := workOf(t, "anybody", trigger, "CREATE", "u", configMapOf("n", "there", "u1", triggers))
+			for _, waited := range []time.Duration{0, patience + 1} {
+				err := w.one(t.Context(), &task{u: u, RuleContext: updaterequest.Rules(&u.Spec)[0], reads: w.read.reads([]kyvernov2.ResourceSpec{trigger}), waited: waited})
+				if err != nil || len(events.all) > 0 {
+					t.Errorf("applied: %v, the object exists: %v, after %s: %v, %q", apply, there, waited, err, events.all)
+				}
+			}
 		}
 	}
 }
