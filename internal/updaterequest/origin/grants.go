@@ -37,7 +37,7 @@ func Fits(r *policy.Rule, u *unstructured.Unstructured) bool {
 	})
 }
 
-var variables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{.*\}\}`) })
+var variables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)\{\{.*\}\}`) })
 
 // asPattern replaces variables by a wildcard. It also drops the text between two variables, because variables may be nested.
 func asPattern(template string) string {

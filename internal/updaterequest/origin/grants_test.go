@@ -30,6 +30,7 @@ func TestKindsOf(t *testing.T) {
 		{policy.Grant{APIVersion: "apps/{{b}}", Kind: "Deployment"}, policy.Target{Group: "apps", Version: "*", Kind: "Deployment"}, true},
 		{policy.Grant{APIVersion: "v1/{{kind}}", Kind: "v1/{{kind}}"}, policy.Target{Version: "v1", Kind: "*"}, true}, // cloneList
 		{policy.Grant{APIVersion: "{{kind}}", Kind: "{{kind}}"}, policy.Target{Group: "*", Version: "*", Kind: "*"}, true},
+		{policy.Grant{APIVersion: "v1", Kind: "{{ request.object.data\n.kind }}"}, policy.Target{Version: "v1", Kind: "*"}, true},
 	} {
 		asked = nil
 		got, err := o.kindsOf(&policy.Program{}, &policy.Rule{WorkPlan: policy.WorkPlan{Grants: []policy.Grant{c.grant, {APIVersion: "v1", Kind: "Pod", Source: true}}}})
@@ -55,12 +56,14 @@ func TestFits(t *testing.T) {
 	rule := &policy.Rule{WorkPlan: policy.WorkPlan{Grants: []policy.Grant{
 		{APIVersion: "v1", Kind: "ConfigMap", Namespace: "{{request.namespace}}", Name: "{{request.object.metadata.name}}-{{random('x')}}-made"},
 		{APIVersion: "v1", Kind: "Secret", Source: true},
+		{APIVersion: "v1", Kind: "ServiceAccount", Name: "{{ join('-', [\n  'a', request.name\n]) }}-made"},
 	}}}
 	for _, c := range []struct {
 		u    *unstructured.Unstructured
 		want bool
 	}{
 		{object("ConfigMap", "any", "a-b-made"), true}, {object("ConfigMap", "any", "a"), false}, {object("Secret", "any", "a-b-made"), false},
+		{object("ServiceAccount", "any", "a-b-made"), true},
 	} {
 		if got := Fits(rule, c.u); got != c.want {
 			t.Errorf("%s: %v", updaterequest.ObjectText(c.u), got)
