@@ -85,7 +85,7 @@ const (
 	longestWait  = time.Minute
 	// longestRun bounds the duration of a run, so that a run that hangs does not block a worker for ever.
 	longestRun = time.Hour
-	// clockTolerance is how far the clock of another replica may be ahead. A stored run that is later was never made.
+	// clockTolerance is how far the clock of another replica may be ahead. A run that is later was made by a wrong clock, or never.
 	clockTolerance = 10 * time.Minute
 )
 
@@ -271,9 +271,12 @@ func (c *Controller) next(e *policyState) (work, time.Duration) {
 // due returns when the policy runs next: at the first time of its schedule after its last run, or after its creation if it never ran, and
 // not before a pause is over. Missed times cause one run.
 func (c *Controller) due(e *policyState) time.Time {
-	last := e.last
-	if stored := lastExecution(e.object); stored.After(last) && !stored.After(c.Now().Add(clockTolerance)) {
-		last = stored
+	var last time.Time
+	latest := c.Now().Round(0).Add(clockTolerance) // by the wall clock
+	for _, at := range []time.Time{e.last.Round(0), lastExecution(e.object)} {
+		if at.After(last) && !at.After(latest) {
+			last = at
+		}
 	}
 	if last.IsZero() {
 		last = e.object.GetCreationTimestamp().Time

@@ -82,6 +82,24 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// A clock that is set back does not keep a policy from running until the clock is where it was.
+func TestClockThatIsSetBack(t *testing.T) {
+	now := at("2027-01-31T12:00:10Z") // by mistake
+	c, _ := newController(&now)
+	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
+	addPolicy(c, u)
+	c.finish(c.policies[key(u)], outcome{done: true}, now)
+	for _, step := range []struct{ now, want string }{
+		{"2027-01-31T12:00:20Z", "2027-01-31T13:00:00Z"},
+		{"2026-01-31T12:00:30Z", "2026-01-31T12:00:00Z"},
+	} {
+		now = at(step.now)
+		if got := c.due(c.policies[key(u)]).Format(time.RFC3339); got != step.want {
+			t.Errorf("at %s: due %s, want %s", step.now, got, step.want)
+		}
+	}
+}
+
 // The result of a run determines the next attempt.
 func TestFinish(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
