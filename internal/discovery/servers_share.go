@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -105,6 +106,8 @@ func (s sharedVersions) exchange(ctx context.Context, seen map[kubeversion.Minor
 		return nil, fmt.Errorf("read the Lease %s: %w", ServersLease, err)
 	}
 	all := versionsIn(lease)
+	latest := newest(seen).Add(answerCounts)
+	maps.DeleteFunc(all, func(_ kubeversion.Minor, at time.Time) bool { return at.After(latest) }) // by a clock that was ahead
 	renew := false
 	for v, at := range seen {
 		if at.Sub(all[v]) > shareAge {
@@ -130,15 +133,9 @@ const staleVersion = time.Hour
 
 // noted returns the text of the annotation.
 func noted(seen map[kubeversion.Minor]time.Time) string {
-	var newest time.Time
-	for _, at := range seen {
-		if at.After(newest) {
-			newest = at
-		}
-	}
-	out := map[string]string{}
+	last, out := newest(seen), map[string]string{}
 	for v, at := range seen {
-		if newest.Sub(at) < staleVersion {
+		if last.Sub(at) < staleVersion {
 			out[v.String()] = at.UTC().Format(time.RFC3339)
 		}
 	}
@@ -147,6 +144,16 @@ func noted(seen map[kubeversion.Minor]time.Time) string {
 		return "" // texts always have a form in JSON
 	}
 	return string(text)
+}
+
+// newest returns the last of the times.
+func newest(seen map[kubeversion.Minor]time.Time) (last time.Time) {
+	for _, at := range seen {
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 // versionsIn returns the times that a Lease notes. It passes over what it cannot read, which the next write replaces.

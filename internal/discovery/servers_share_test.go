@@ -36,3 +36,16 @@ func TestSharedVersions(t *testing.T) {
 		t.Errorf("an old time is kept: %v", all)
 	}
 }
+
+// Times that a replica noted while its clock was a day ahead are replaced.
+func TestSharedVersionsOfAWrongClock(t *testing.T) {
+	s := sharedVersions{fake.NewClientset().CoordinationV1().Leases("kyverno")}
+	now := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
+	ahead, right := map[kubeversion.Minor]time.Time{37: now.Add(24 * time.Hour)}, map[kubeversion.Minor]time.Time{37: now}
+	for _, seen := range []map[kubeversion.Minor]time.Time{ahead, right, right} {
+		all, err := s.exchange(t.Context(), seen)
+		if err != nil || !all[37].Equal(seen[37]) {
+			t.Errorf("%v, want %v: %v", all, seen, err)
+		}
+	}
+}
