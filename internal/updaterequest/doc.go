@@ -6,8 +6,8 @@
 //	for _, r := range updaterequest.Rules(&request.Spec)  // each rule with its trigger
 //
 // An UpdateRequest stores the work that generate and mutate-existing rules request until it is executed. There is one for each policy
-// and trigger. Requests for an object that was generated for the trigger, or for a copied source, get separate ones. Three packages
-// below this one process them:
+// and trigger. Requests for an object that was generated for the trigger, or for a copied source, get separate ones, and so do requests that
+// a rule reads more of than the object. Three packages below this one process them:
 //
 //   - enqueue writes them for an admission request, before it is answered;
 //   - execute executes them: it evaluates the rules again and writes the results;
