@@ -5,7 +5,8 @@
 //	warnings := w.Write(ctx, request, outcome.Work) // before the request is answered
 //
 // The name of an UpdateRequest is derived from the policy and the trigger, so writing is idempotent: another request for the same work
-// raises the generation of the existing one, unless a rule reads of the earlier request what the later one does not have. It holds the policy, the rules, the trigger, the requester and the request itself, so that
+// raises the generation of the existing one, unless a rule reads of the earlier request what the later one does not have. It holds the
+// policy, the rules, the trigger, the requester and the request itself, so that
 // the worker can evaluate the rules again without further information. Contents of Secrets are not copied.
 //
 // No work is dropped silently. Work that cannot be written before the request times out, or that exceeds the threshold, waits in a bounded
