@@ -14,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/event"
@@ -67,14 +68,24 @@ const (
 	maxDenied = 16
 )
 
-// ofOne reports whether a failure concerns one UpdateRequest, such as a denial by a webhook of the cluster, so that others may succeed.
+// ofOne reports whether a failure concerns one UpdateRequest, such as a denial by a webhook or a ValidatingAdmissionPolicy of the cluster, so that
+// others may succeed.
 func ofOne(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
 // refused reports whether a retry cannot succeed because the API server rejects the object.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return invalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// invalid reports whether fields of the object are invalid. A ValidatingAdmissionPolicy denies with the same reason, and names no field.
+func invalid(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field != "" })
 }
 
 // Writer writes UpdateRequests. Its methods are safe for concurrent use.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kyvernov2 "ephor.invalid/ephor/api/kyverno/v2"
 	"ephor.invalid/ephor/internal/event"
@@ -441,6 +444,29 @@ func TestRefused(t *testing.T) {
 	s.down = apierrors.NewBadRequest("no")
 	if w.flush(t.Context()); w.Waiting() != 0 || len(events.events) != 3 {
 		t.Errorf("%d wait, %+v", w.Waiting(), events.events)
+	}
+}
+
+// A denial by a ValidatingAdmissionPolicy of the cluster, which has the reason Invalid, can be lifted. An UpdateRequest whose fields are invalid stays so.
+func TestDeniedByAValidatingAdmissionPolicy(t *testing.T) {
+	denied := apierrors.NewForbidden(resource, "u", errors.New("ValidatingAdmissionPolicy 'owners' with binding 'owners' denied request: it has no owner"))
+	denied.ErrStatus.Reason, denied.ErrStatus.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
+	denied.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "it has no owner"}}
+	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "kyverno.io", Kind: "UpdateRequest"}, "u", field.ErrorList{field.Required(field.NewPath("spec", "policy"), "")})
+	for _, c := range []struct {
+		err  error
+		kept int
+	}{{denied, 1}, {invalid, 0}} {
+		s := &store{down: c.err}
+		w, _, _ := writer(s, 1000)
+		w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
+		if _ = w.flush(t.Context()); w.Waiting() != c.kept {
+			t.Errorf("%v: %d wait, want %d", c.err, w.Waiting(), c.kept)
+		}
+		s.down = nil
+		if err := w.flush(t.Context()); err != nil || len(s.objects) != c.kept {
+			t.Errorf("%v: %d are written, want %d: %v", c.err, len(s.objects), c.kept, err)
+		}
 	}
 }
 
