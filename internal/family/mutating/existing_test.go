@@ -51,7 +51,11 @@ func (stored) Resource(_ context.Context, k world.Kind) (string, error) {
 }
 
 func (stored) Served(_ context.Context, r world.ResourceRequest) ([]world.Resource, error) {
-	if r.Plural != "configmaps" {
+	switch r.Plural {
+	case "events": // served in two groups
+		return []world.Resource{{Kind: world.Kind{APIVersion: "v1", Kind: "Event"}, Plural: r.Plural}, {Kind: world.Kind{APIVersion: "events.k8s.io/v1", Kind: "Event"}, Plural: r.Plural}}, nil
+	case "configmaps":
+	default:
 		return nil, nil
 	}
 	return []world.Resource{{Kind: world.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Plural: r.Plural}}, nil
@@ -63,7 +67,8 @@ func (stored) Labels(_ context.Context, name world.NamespaceRequest) (map[string
 
 func stores(namespace, name, value string, labels map[string]any) map[string]any {
 	return map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": name, "labels": labels}, "data": map[string]any{"k": value},
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"k": value},
+		"metadata": map[string]any{"namespace": namespace, "name": name, "uid": namespace + "-" + name, "labels": labels},
 	}
 }
 
@@ -87,6 +92,7 @@ func TestExisting(t *testing.T) {
 		"for the policy":    {bare: true, targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.metadata.name == 'one'", want: "a/one=UPDATE b/one=UPDATE"},
 		"filtered":          {filters: "[ConfigMap,b,*]", targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.metadata.name == 'one'", want: "a/one=CREATE"},
 		"named, filtered":   {filters: "[*,b,one]", targets: `{expression: "{'items': ['a', 'b'].map(n, {'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': n, 'name': 'one'})})}"}`, want: "a/one=CREATE"},
+		"in two groups":     {targets: "{resourceRules: [{apiGroups: ['*'], apiVersions: [v1], operations: ['*'], resources: [events]}]}", conditions: "object.metadata.name == 'one'", want: "a/one=CREATE b/one=CREATE"},
 		"not served":        {targets: fmt.Sprintf("{"+rules+"}", "widgets"), want: ""},
 		"not readable":      {blind: true, targets: fmt.Sprintf("{"+rules+"}", "configmaps"), want: "failed to evaluate policy: failed to fetch targets: lists of resources are not available"},
 		"named":             {targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': 'a', 'name': string(object.data.k)}), 'data': dyn({'k': 'off'})}"}`, conditions: "object.data.k == 'v'", want: "a/other=CREATE"},

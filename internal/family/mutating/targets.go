@@ -65,7 +65,7 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 				if err != nil {
 					return nil, err
 				}
-				key := r.APIVersion + "/" + r.Kind.Kind + "/" + f.key()
+				key := t.Subresource + " of " + identity(r, object)
 				if !ok || seen[key] {
 					continue
 				}
@@ -79,12 +79,13 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 	return out, nil
 }
 
-// key returns the key that identifies a target among those of its kind.
-func (f *found) key() string {
-	if f.request == nil {
-		return ""
+// identity returns a text that identifies an object: its UID, since an object that is served in two groups, such as an Event, is one target.
+func identity(r world.Resource, object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	if uid, _ := metadata["uid"].(string); uid != "" {
+		return uid
 	}
-	return f.request.Namespace + "/" + f.request.Name + "/" + f.request.Subresource
+	return fmt.Sprint(r.APIVersion, "/", r.Kind.Kind, "/", metadata["namespace"], "/", metadata["name"])
 }
 
 // selected reports whether the constraints select an object, either itself or one of its subresources. Objects that the
