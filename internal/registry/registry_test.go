@@ -213,6 +213,8 @@ func TestPullSecrets(t *testing.T) {
 		"team/legacy": {dockerConfig: fmt.Appendf(nil, `{"https://%s/team":{"username":"jane","password":"secret"}}`, host)},
 		"team/below":  {dockerConfigJSON: fmt.Appendf(nil, `{"auths":{"%s/other":{"auth":%q}}}`, host, auth)},
 		"team/broken": {dockerConfigJSON: []byte(`{"auths":{"secret"`)},
+		"team/bare":   {dockerConfigJSON: fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, host, strings.TrimRight(auth, "="))},
+		"team/twice":  {dockerConfigJSON: fmt.Appendf(nil, `{"auths":{%q:{"username":"jane","auth":%q}}}`, host, auth)},
 		"team/empty":  {},
 	}
 	read := func(_ context.Context, namespace, name string) (map[string][]byte, error) {
@@ -231,6 +233,8 @@ func TestPullSecrets(t *testing.T) {
 		{"a secret of the policy", Options{Secret: read, Namespace: "ephor"}, world.ImageRequest{Secrets: []string{"pull"}}, ""},
 		{"a secret for everything", Options{Secret: read, Namespace: "ephor", PullSecrets: []string{"/pull"}}, world.ImageRequest{}, ""},
 		{"another namespace's, in the old form", Options{Secret: read}, world.ImageRequest{Secrets: []string{"team/legacy"}}, ""},
+		{"base64 without padding", Options{Secret: read}, world.ImageRequest{Secrets: []string{"team/bare"}}, ""},
+		{"a user name beside the whole login", Options{Secret: read}, world.ImageRequest{Secrets: []string{"team/twice"}}, ""},
 		{"for another place", Options{Secret: read}, world.ImageRequest{Secrets: []string{"team/below"}}, "401"},
 		{"one that is missing, and one that is not", Options{Secret: read}, world.ImageRequest{Secrets: []string{"team/gone", "ephor/pull"}}, ""},
 		{"broken", Options{Secret: read}, world.ImageRequest{Secrets: []string{"team/broken"}}, "pull secret team/broken: it is not the JSON of a docker configuration"},

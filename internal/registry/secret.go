@@ -96,8 +96,8 @@ func newLogin(place string, e registryAuth) (login, error) {
 	l := login{host: host, path: below, config: authn.AuthConfig{
 		Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
 	}}
-	if e.Auth != "" && e.Username == "" {
-		text, err := base64.StdEncoding.DecodeString(e.Auth)
+	if e.Auth != "" { // as for the kubelet, it takes precedence, and may lack the padding
+		text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(e.Auth), "="))
 		if err != nil {
 			return l, errors.New("auth is not base64")
 		}
