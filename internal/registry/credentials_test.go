@@ -310,7 +310,7 @@ func TestTokens(t *testing.T) {
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
 	lives(300)
 	ask("/team/app:1", "ping 0 token 1 manifest 1")
-	// A token that the registry no longer accepts is not used again.
+	// A token that the registry no longer accepts is not used again, and the registry is asked again how to log in.
 	b.mu.Lock()
 	b.valid = "another"
 	b.mu.Unlock()
@@ -321,7 +321,8 @@ func TestTokens(t *testing.T) {
 	b.mu.Lock()
 	b.valid = ""
 	b.mu.Unlock()
-	ask("/team/app:1", "ping 0 token 1 manifest 1")
+	ask("/team/app:1", "ping 1 token 1 manifest 1")
+	ask("/team/app:1", "ping 0 token 0 manifest 1")
 	now = now.Add(challengeLives)
 	ask("/team/app:1", "ping 1 token 1 manifest 1")
 }

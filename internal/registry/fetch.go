@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,11 +99,9 @@ func (s *Session) fetch(ctx context.Context, f Fetch) (*Answer, time.Duration, e
 		}
 	}
 	defer answer.Body.Close()
-	switch answer.StatusCode {
-	case http.StatusOK:
-	case http.StatusTooManyRequests:
-		return nil, retryAfter(answer.Header), transport.CheckError(answer, http.StatusOK)
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	switch {
+	case answer.StatusCode == http.StatusOK:
+	case slices.Contains(passing, answer.StatusCode):
 		return nil, retryAfter(answer.Header), transport.CheckError(answer, http.StatusOK)
 	default:
 		return nil, never, transport.CheckError(answer, http.StatusOK)

@@ -62,7 +62,7 @@ type remembered struct {
 // RoundTrip implements http.RoundTripper.
 func (m *remembered) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet && r.URL.Path == "/v2/" && r.URL.RawQuery == "" && r.Header.Get("Authorization") == "" {
-		return m.tokens.once(r, m.space+" GET "+r.URL.String(), m.challenge)
+		return m.tokens.once(r, m.challengeKey(r.URL), m.challenge)
 	}
 	if m.tokens.isRealm(r.URL) && (r.Method == http.MethodGet || r.Method == http.MethodPost) {
 		key, err := tokenKey(r)
@@ -77,9 +77,14 @@ func (m *remembered) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := m.next.RoundTrip(r)
 	if err == nil && answer.StatusCode == http.StatusUnauthorized {
-		m.tokens.refused(r)
+		m.refused(r, m.space+" LOGIN "+repository)
 	}
 	return answer, err
+}
+
+// challengeKey is the key of a registry's way to log in.
+func (m *remembered) challengeKey(u *url.URL) string {
+	return m.space + " GET " + u.Scheme + "://" + u.Host + "/v2/"
 }
 
 // anonymous sends a request without a login, unless the registry has demanded one for the repository before.
@@ -92,6 +97,8 @@ func (m *remembered) anonymous(r *http.Request, key string) (*http.Response, err
 		return answer, err
 	}
 	m.tokens.learn(answer)
+	open := m.challengeKey(r.URL)
+	m.tokens.answers.Drop(func(of string, k *kept) bool { return of == open && k.status == http.StatusOK }) // it demands a login now
 	m.tokens.answers.Put(key, &kept{
 		status: answer.StatusCode, header: http.Header{"Www-Authenticate": answer.Header.Values("Www-Authenticate")},
 	}, m.tokens.now().Add(challengeLives), 0)
@@ -239,14 +246,13 @@ func (t *tokens) isRealm(u *url.URL) bool {
 
 func place(u *url.URL) string { return u.Scheme + "://" + u.Host + u.Path }
 
-// refused drops the token that a registry does not accept, and the way to log in there.
-func (t *tokens) refused(r *http.Request) {
-	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		return
-	}
-	sum := sha256.Sum256([]byte(text))
-	t.answers.Drop(func(_ string, k *kept) bool { return k.token == sum })
+// refused drops the token that a registry does not accept, and the way to log in there and to the repository with the key.
+func (m *remembered) refused(r *http.Request, repository string) {
+	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	sum, challenge := sha256.Sum256([]byte(text)), m.challengeKey(r.URL)
+	m.tokens.answers.Drop(func(key string, k *kept) bool {
+		return bearer && k.token == sum || key == challenge || key == repository
+	})
 }
 
 // tokenKey returns a key for everything that a token depends on: the login server, the scope and the login. It contains the login
