@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
 // DefaultBlocklist holds the addresses that services may not have unless the administrator sets another list: this machine and its
@@ -67,7 +70,13 @@ func (l list) covering(a netip.Addr) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-func hostName(s string) string { return strings.ToLower(strings.TrimSuffix(s, ".")) }
+// hostName returns the form in which host names are compared: that of a connection, since HTTP clients convert letters such as ｖ to ASCII.
+func hostName(s string) string {
+	if ascii, err := idna.Lookup.ToASCII(s); err == nil && strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		s = ascii
+	}
+	return strings.ToLower(strings.TrimSuffix(s, "."))
+}
 
 // Prefixes of addresses with an embedded IPv4 address; some networks deliver packets for them to that IPv4 address.
 var (

@@ -3,10 +3,14 @@ package apicall
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ephor.invalid/ephor/internal/world"
 )
 
 // An address that does not answer does not take the time of the others.
@@ -40,4 +44,27 @@ func TestDialOfSilentAddresses(t *testing.T) {
 			t.Errorf("without a deadline: %v after %s", err, time.Since(began))
 		}
 	})
+}
+
+// Row S11 of docs/security/threat-model.md: a host name on the blocklist is not reached either where only connections are checked, as those to
+// registries, or in letters that the HTTP client converts to the listed ones.
+func TestS11BlockedNames(t *testing.T) {
+	var looked []string
+	s := newServices(t, ServiceOptions{Block: []string{"vault.internal", "*.corp.example"}, Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
+		looked = append(looked, host)
+		return nil, nil
+	}})
+	registries := &http.Transport{}
+	s.Via(nil, registries)
+	for _, host := range []string{"vault.internal", "VAULT.internal.", "a.corp.example", "ｖault.internal", "a.ｃorp.example", "a.corp。example"} {
+		if _, err := s.Call(t.Context(), world.ServiceRequest{Method: http.MethodGet, URL: "http://" + host + "/"}); err == nil || !strings.Contains(err.Error(), "the blocklist") {
+			t.Errorf("a service at %s: %v", host, err)
+		}
+		if _, err := (&http.Client{Transport: registries}).Get("http://" + host + "/v2/"); err == nil || !strings.Contains(err.Error(), "the blocklist") {
+			t.Errorf("a registry at %s: %v", host, err)
+		}
+	}
+	if len(looked) > 0 {
+		t.Errorf("names were looked up: %v", looked)
+	}
 }

@@ -89,7 +89,7 @@ func (s *Services) choose(p *Proxy, u *url.URL) (*url.URL, error) {
 func (s *Services) checkHost(host string) error {
 	host = hostName(host)
 	if s.block.hasHost(host) {
-		return fmt.Errorf("connection to %s blocked: the host name is on the blocklist", host)
+		return errListed(host)
 	}
 	addresses := []string{host}
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
@@ -111,6 +111,11 @@ func (s *Services) checkHost(host string) error {
 		return fmt.Errorf("connection to %s blocked: the host is neither a name nor an address", host)
 	}
 	return nil
+}
+
+// errListed is the error for a host whose name is on the blocklist.
+func errListed(host string) error {
+	return fmt.Errorf("connection to %s blocked: the host name is on the blocklist", host)
 }
 
 // environmentSet reports whether the environment defines a proxy.

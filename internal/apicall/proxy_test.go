@@ -33,6 +33,7 @@ func TestProxy(t *testing.T) {
 		{proxy.URL, "http://203.0.113.7/v2/", "proxied 203.0.113.7"},
 		{proxy.URL, "http://metadata.internal/", "blocked: the host name is on the blocklist"},
 		{proxy.URL, "http://Metadata.Internal./", "blocked: the host name is on the blocklist"},
+		{proxy.URL, "http://ｍetadata.internal/", "blocked: the host name is on the blocklist"},
 		{proxy.URL, "http://registry.kube.svc/", "blocked: the host name is on the blocklist"},
 		{proxy.URL, "http://169.254.169.254/latest", "blocked: IP 169.254.169.254 falls in blocked range 169.254.0.0/16"},
 		{proxy.URL, "http://[::ffff:169.254.169.254]/latest", "blocked: IP"},

@@ -232,13 +232,16 @@ const (
 	addressTimeout = 3 * time.Second
 )
 
-// Dial connects to an address as calls do; packages that open their own connections use it, too. It resolves the host once, checks every
+// Dial connects to an address as calls do; packages that open their own connections use it, too. It checks the host, resolves it once, checks every
 // address, and connects to an address that was checked, so a second answer of the name server changes nothing. An address that does not
 // answer, as one of IPv6 where it is not routed, leaves time for the next one.
 func (s *Services) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
+	}
+	if s.block.hasHost(host) {
+		return nil, errListed(host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
