@@ -72,8 +72,10 @@ func (l list) covering(a netip.Addr) (netip.Prefix, bool) {
 
 // hostName returns the form in which host names are compared: that of a connection, since HTTP clients convert letters such as ｖ to ASCII.
 func hostName(s string) string {
-	if ascii, err := idna.Lookup.ToASCII(s); err == nil && strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		s = ascii
+	if strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		if ascii, err := idna.Lookup.ToASCII(s); err == nil {
+			s = ascii
+		}
 	}
 	return strings.ToLower(strings.TrimSuffix(s, "."))
 }

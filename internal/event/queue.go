@@ -196,7 +196,14 @@ func (q *Queue) write(ctx context.Context, id identity) {
 	// The event is remembered before it is written, so that events during the write count as its repetitions.
 	q.remember(id, &written{namespace: object.Namespace, name: object.Name, count: first.count, reported: first.count, last: first.last})
 	q.mu.Unlock()
-	if err := q.try(ctx, func() error { return q.Writer.Create(ctx, object) }); err != nil {
+	err := q.try(ctx, func() error {
+		err := q.Writer.Create(ctx, object)
+		if apierrors.IsAlreadyExists(err) {
+			return nil // an earlier attempt wrote it, whose answer was lost: names are unique
+		}
+		return err
+	})
+	if err != nil {
 		q.mu.Lock()
 		delete(q.recent, id)
 		q.mu.Unlock()

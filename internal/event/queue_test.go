@@ -225,6 +225,29 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// An event that was written although the answer was lost is not an event that is lost: it counts its repetitions.
+func TestLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tried := &log{}, 0
+		l.fail = func(e *eventsv1.Event) error {
+			if tried++; tried == 1 {
+				return errors.New("no answer")
+			}
+			l.names = map[string]bool{e.Namespace + "/" + e.Name: true}
+			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, e.Name)
+		}
+		q, seen, stop := start(t, l, nil)
+		q.Record(on("a", "one"))
+		time.Sleep(time.Second)
+		q.Record(on("a", "one"))
+		time.Sleep(time.Minute)
+		stop()
+		if tried != 2 || seen.lost != 0 || !strings.HasSuffix(l.text(), "again ×2") {
+			t.Errorf("tried %d times, %+v, wrote %q", tried, seen, l.text())
+		}
+	})
+}
+
 // The flag omits reasons; successes are written only if the settings enable their action.
 func TestWanted(t *testing.T) {
 	s := settings.Defaults()
