@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -33,6 +34,9 @@ const (
 	MaxLayer  = 1 << 20
 )
 
+// longest is the maximum time for one artifact: each of its layers takes requests of its own.
+const longest = 10 * time.Minute
+
 // Scheme is the prefix of an artifact's reference, to distinguish it from other sources.
 const Scheme = "oci://"
 
@@ -61,7 +65,7 @@ func Push(ctx context.Context, client *registry.Client, reference string, files 
 		}
 	}
 	// Each layer, the configuration and the manifest take a check and an upload, with a login and redirects.
-	session, err := client.Open(ctx, registry.Ask{Image: world.ImageRequest{Reference: reference}, Requests: 8*len(files) + 32})
+	session, err := client.Open(ctx, registry.Ask{Image: world.ImageRequest{Reference: reference}, Requests: 8*len(files) + 32, Timeout: longest})
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +79,7 @@ func Push(ctx context.Context, client *registry.Client, reference string, files 
 
 // Pull reads the files of an artifact, in order.
 func Pull(ctx context.Context, client *registry.Client, reference string) ([]File, error) {
-	session, err := client.Open(ctx, registry.Ask{Image: world.ImageRequest{Reference: reference}, Requests: 4*MaxLayers + 32})
+	session, err := client.Open(ctx, registry.Ask{Image: world.ImageRequest{Reference: reference}, Requests: 4*MaxLayers + 32, Timeout: longest})
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	memory "github.com/google/go-containerregistry/pkg/registry"
@@ -99,5 +101,30 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := Pull(t.Context(), client(t), at+"/none:1"); err == nil {
 		t.Error("an artifact that is not there is pulled")
+	}
+}
+
+// An artifact of many policies may take longer than one image: each policy is a layer, with requests of its own.
+func TestManyLayers(t *testing.T) {
+	far := memory.New(memory.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(25 * time.Millisecond)
+		far.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client, err := registry.New(registry.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []File
+	for i := range 40 {
+		files = append(files, File{"kyverno.io/v1", "ClusterPolicy", fmt.Sprintf("p-%d", i), fmt.Appendf(nil, "metadata: {name: p-%d}\n", i)})
+	}
+	reference := strings.TrimPrefix(server.URL, "http://") + "/team/policies:1"
+	if _, err := Push(t.Context(), client, reference, files); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Pull(t.Context(), client, reference); err != nil || len(got) != len(files) {
+		t.Errorf("%d files, %v", len(got), err)
 	}
 }

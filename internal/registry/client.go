@@ -107,6 +107,8 @@ type Ask struct {
 	Requests int
 	// MaxBytes is the maximum size of an answer, if it is larger than that of the Client.
 	MaxBytes int64
+	// Timeout is the maximum time for all requests, if it is longer than that of the Client.
+	Timeout time.Duration
 }
 
 // Session sends requests about one image, until Close. It counts them against the limits of the Ask.
@@ -153,7 +155,7 @@ func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
 	if err := c.check(ask.Image); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, max(c.options.Timeout, ask.Timeout))
 	s.keys = &credentials{client: c, req: ask.Image}
 	shared := c.secure
 	if insecure {

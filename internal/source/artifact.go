@@ -20,8 +20,6 @@ func (f *finder) artifact(path string) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
 	client, err := policyartifact.Machine()
 	if err != nil {
 		f.fail(path, "", "%v", err)
