@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -195,12 +196,17 @@ func (g Git) environment(text string) ([]string, error) {
 		return nil, err
 	}
 	host := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
-	return append(env,
-		"EPHOR_GIT_USERNAME="+g.Username, "EPHOR_GIT_PASSWORD="+g.Password, "GIT_CONFIG_COUNT=2",
-		"GIT_CONFIG_KEY_0=credential.helper", "GIT_CONFIG_VALUE_0=", // the machine's credential helpers are not used, and store nothing
-		"GIT_CONFIG_KEY_1=credential."+host+".helper",
-		`GIT_CONFIG_VALUE_1=!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$EPHOR_GIT_USERNAME" "$EPHOR_GIT_PASSWORD"; }; f`,
-	), nil
+	env = append(env, "EPHOR_GIT_USERNAME="+g.Username, "EPHOR_GIT_PASSWORD="+g.Password)
+	n, _ := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT")) // the settings that are in the environment stay in force
+	n = max(n, 0)
+	for _, setting := range [][2]string{
+		{"credential.helper", ""}, // the machine's credential helpers are not used, and store nothing
+		{"credential." + host + ".helper", `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$EPHOR_GIT_USERNAME" "$EPHOR_GIT_PASSWORD"; }; f`},
+	} {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, setting[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, setting[1]))
+		n++
+	}
+	return append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(n)), nil
 }
 
 // clean removes links that do not lead to files of the repository. git creates no other irregular files.

@@ -109,6 +109,24 @@ func TestGitPassword(t *testing.T) {
 	}
 }
 
+// The configuration of git in the environment, as pipelines set it, also holds when there is a password.
+func TestGitConfiguration(t *testing.T) {
+	t.Setenv("GIT_CONFIG_COUNT", "1")
+	t.Setenv("GIT_CONFIG_KEY_0", "http.sslCAInfo")
+	t.Setenv("GIT_CONFIG_VALUE_0", "/etc/ca.pem")
+	env, err := Git{Username: "user", Password: "secret"}.environment("https://git.example/owner/repo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"http.sslCAInfo": "/etc/ca.pem", "credential.https://git.example.helper": "EPHOR_GIT_PASSWORD"} {
+		cmd := exec.Command("git", "config", "--get", key)
+		cmd.Env = env
+		if got, err := cmd.Output(); err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s, %v", key, got, err)
+		}
+	}
+}
+
 // Without Git, a URL is a file.
 func TestFetch(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
