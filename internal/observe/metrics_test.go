@@ -80,6 +80,20 @@ func TestResultsOfANamespace(t *testing.T) {
 	contains(t, page(t, m), `kyverno_policy_results_total{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="require-labels",policy_namespace="-",policy_type="cluster",policy_validation_mode="enforce",resource_kind="Namespace",resource_namespace="",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="check-team",rule_result="pass",rule_type="validate"} 1`)
 }
 
+// Another kind of that name is in a namespace, whichever of the two was counted first.
+func TestResultsOfAnotherNamespaceKind(t *testing.T) {
+	m := NewMetrics(Options{})
+	p, r := program("require-labels")
+	for _, group := range []string{"", "infra.example.com"} {
+		out := outcome(p, r, "team-a", policy.StatusPass)
+		out.Request.GVK = schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Namespace"}
+		m.Evaluated(out)
+	}
+	for _, namespace := range []string{"", "team-a"} {
+		contains(t, page(t, m), `resource_kind="Namespace",resource_namespace="`+namespace+`",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="check-team",rule_result="pass",rule_type="validate"} 1`)
+	}
+}
+
 func TestResults(t *testing.T) {
 	m := NewMetrics(Options{Version: "v1"})
 	p, r := program("require-labels")

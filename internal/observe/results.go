@@ -105,7 +105,7 @@ func (m *Metrics) evaluated(out *policy.Outcome) {
 	}
 	// The cache is loaded before the series are looked up, so that a series of an outdated configuration is only added to an outdated cache.
 	cache := m.results.now.Load()
-	key := requestKey{kind: req.GVK.Kind, namespace: req.Namespace, operation: req.Operation, origin: req.Origin, dryRun: req.DryRun}
+	key := requestKey{kind: req.GVK.Kind, namespace: namespaceOf(req), operation: req.Operation, origin: req.Origin, dryRun: req.DryRun}
 	next := cache.count(out.Results, key)
 	for next < len(out.Results) {
 		r := &out.Results[next]
