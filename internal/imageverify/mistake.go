@@ -30,8 +30,12 @@ func KeyMistake(text string) string {
 	case unknownText(text):
 		return ""
 	case strings.Contains(text, pemMark):
-		return blocks(text, "public key", func(der []byte) error {
-			_, err := x509.ParsePKIXPublicKey(der)
+		return blocks(text, "public key", func(block *pem.Block) error {
+			if block.Type == "RSA PUBLIC KEY" {
+				_, err := x509.ParsePKCS1PublicKey(block.Bytes)
+				return err
+			}
+			_, err := x509.ParsePKIXPublicKey(block.Bytes)
 			return err
 		})
 	}
@@ -57,8 +61,8 @@ func CertificateMistake(text string) string {
 		}
 		text = string(decoded)
 	}
-	return blocks(text, "certificate", func(der []byte) error {
-		_, err := x509.ParseCertificate(der)
+	return blocks(text, "certificate", func(block *pem.Block) error {
+		_, err := x509.ParseCertificate(block.Bytes)
 		return err
 	})
 }
@@ -71,14 +75,14 @@ func LogKeyMistake(text string) string {
 	case !strings.Contains(text, pemMark):
 		return "it is no public key in PEM"
 	}
-	return blocks(text, "public key", func(der []byte) error {
-		_, err := x509.ParsePKIXPublicKey(der)
+	return blocks(text, "public key", func(block *pem.Block) error {
+		_, err := x509.ParsePKIXPublicKey(block.Bytes)
 		return err
 	})
 }
 
 // blocks parses a PEM text block by block.
-func blocks(text, what string, parse func([]byte) error) string {
+func blocks(text, what string, parse func(*pem.Block) error) string {
 	n, rest := 0, []byte(text)
 	for {
 		var block *pem.Block
@@ -86,7 +90,7 @@ func blocks(text, what string, parse func([]byte) error) string {
 			break
 		}
 		n++
-		if err := parse(block.Bytes); err != nil {
+		if err := parse(block); err != nil {
 			return "a " + what + " cannot be read: " + err.Error()
 		}
 	}

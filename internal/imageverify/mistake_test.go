@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -33,7 +34,12 @@ func TestMistakes(t *testing.T) {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
 	key, certificate := text("PUBLIC KEY", der), text("CERTIFICATE", cert)
+	old, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for given, want := range map[string]string{
+		text("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&old.PublicKey)): "", text("RSA PUBLIC KEY", der): "a public key cannot be read",
 		key: "", key + key: "", "": "", "{{ key }}": "", "k8s://ns/name": "", "awskms:///alias/x": "", "https://example.com/key": "",
 		key + text("PUBLIC KEY", der[1:]): "a public key cannot be read", strings.Replace(key, "MF", "!!", 1): "a public key is not in PEM",
 		"cosign.pub": "neither a public key in PEM", "env://KEY": "neither a public key in PEM", "http://example.com/key": "not read from http", "gitlab://1": "not read from gitlab",
