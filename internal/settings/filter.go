@@ -131,25 +131,28 @@ func parseFilter(group string) (filter, error) {
 	return f, err
 }
 
-// parseKind parses the kind: [group/][version/]Kind[/subresource], each with wildcards. This is the grammar of match blocks, but their
-// package is two floors higher and has another type.
+// parseKind parses the kind: [group/][version/]Kind[/subresource], each with wildcards; Kind.subresource is an old notation. This is the grammar
+// of match blocks, but their package is two floors higher and has another type.
 func parseKind(text string) (filter, error) {
 	parts := strings.Split(text, "/")
+	if kind, sub, old := strings.Cut(parts[len(parts)-1], "."); old {
+		parts = append(parts[:len(parts)-1], kind, sub)
+	}
 	group, version, kind, sub := "*", "*", "", ""
 	switch n := len(parts); {
 	case n == 1:
 		kind = parts[0]
-	case n == 2 && text == "*/*":
+	case n == 2 && parts[0] == "*" && parts[1] == "*":
 		kind, sub = "*", "*"
-	case n == 2 && isVersion(parts[0]) && !startsLower(parts[1]):
+	case n == 2 && isVersion(parts[0]) && !(parts[0] == "*" && startsLower(parts[1])):
 		version, kind = parts[0], parts[1]
 	case n == 2:
 		kind, sub = parts[0], parts[1]
-	case n == 3 && isVersion(parts[1]) && !isVersion(parts[0]) || n == 3 && parts[0] == "*" && isVersion(parts[1]):
-		group, version, kind = parts[0], parts[1], parts[2]
-	case n == 3 && isVersion(parts[0]):
+	case n == 3 && isVersion(parts[0]) && !leadingGroup(parts):
 		version, kind, sub = parts[0], parts[1], parts[2]
-	case n == 4:
+	case n == 3 && isVersion(parts[1]):
+		group, version, kind = parts[0], parts[1], parts[2]
+	case n == 4 && isVersion(parts[1]):
 		group, version, kind, sub = parts[0], parts[1], parts[2], parts[3]
 	default:
 		return filter{}, fmt.Errorf("%q is not a kind: write Kind, version/Kind or group/version/Kind, each with or without /subresource", text)
@@ -158,6 +161,12 @@ func parseKind(text string) (filter, error) {
 		group: wildcard.Compile(group), version: wildcard.Compile(version),
 		kind: wildcard.Compile(kind), sub: wildcard.Compile(sub),
 	}, nil
+}
+
+// leadingGroup decides for three pieces that begin with `*` or a version: `*/v1/Kind` and `*/*/Kind` begin with a group, `v1/Kind/sub` and `*/*/*`
+// with a version.
+func leadingGroup(parts []string) bool {
+	return parts[0] == "*" && isVersion(parts[1]) && (parts[1] != "*" || parts[2] != "*" && !startsLower(parts[2]))
 }
 
 // isVersion reports whether s looks like an API version: `*` or v1, v2beta1, v1alpha3.

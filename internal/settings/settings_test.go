@@ -16,7 +16,7 @@ func kind(group, version, k string) schema.GroupVersionKind {
 func TestFiltered(t *testing.T) {
 	const shipped = `[*/*,kyverno,*] [Event,*,*] [*/*,kube-system,*] [Node,*,*] [Node/?*,*,*] [Pod/binding,*,*]
 	  [ReplicaSet,*,*] [ReplicaSet/?*,*,*] [ClusterRole,,kyverno:*] [Only] [apps/v1/Deployment,d,*],[v1/Secret/x,s,*],
-	  [batch/*/Job*,j,a?]`
+	  [batch/*/Job*,j,a?] [Pod.exec,dots,*] [apps/v1/Deployment.scale,dots,*] [v1/postgresql,low,*] [*/*/*,all,*] [*/*/scale,scales,*] [*/*/Pod,pods,*]`
 	s, diags := Parse(map[string]string{"resourceFilters": shipped})
 	if len(diags) > 0 {
 		t.Fatal(diags)
@@ -55,6 +55,17 @@ func TestFiltered(t *testing.T) {
 		{kind("batch", "v1beta1", "JobX"), "", "j", "ab", true},
 		{kind("batch", "v1beta1", "JobX"), "", "j", "abc", false},
 		{kind("kyverno.io", "v2", "UpdateRequest"), "", "x", "n", true},
+		{pod, "exec", "dots", "n", true},
+		{pod, "", "dots", "n", false},
+		{deployment, "scale", "dots", "n", true},
+		{kind("acid.zalan.do", "v1", "postgresql"), "", "low", "n", true},
+		{kind("acid.zalan.do", "v2", "postgresql"), "", "low", "n", false},
+		{pod, "exec", "all", "n", true},
+		{pod, "", "all", "n", true},
+		{deployment, "scale", "scales", "n", true},
+		{deployment, "", "scales", "n", false},
+		{pod, "", "pods", "n", true},
+		{pod, "exec", "pods", "n", false},
 	} {
 		if got := s.Filtered(c.gvk, c.sub, c.ns, c.name); got != c.want {
 			t.Errorf("Filtered(%v, %q, %q, %q) = %v", c.gvk, c.sub, c.ns, c.name, got)
