@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -41,6 +42,9 @@ func parseExceptions(to *Exceptions, v string) error {
 	d.DisallowUnknownFields() // a misspelt requirement would require nothing
 	if err := d.Decode(&e); err != nil {
 		return fmt.Errorf("not a JSON object of the known members: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF { // such as a requirement after a brace too many
+		return errors.New("not a JSON object of the known members: something follows the object")
 	}
 	if e.WarnDays < 0 || e.MaxDays < 0 {
 		return errors.New("warnDays and maxDays must not be negative")

@@ -13,6 +13,8 @@ func TestExceptions(t *testing.T) {
 		{`{"warnDays": -1}`, "must not be negative"},
 		{`{"requiredAnnotations": ["a b"]}`, `"a b" is not an annotation`},
 		{`[]`, "not a JSON object"},
+		{`{"warnDays": 14}, "users": ["a"]}`, "something follows the object"},
+		{`{"warnDays": 14} {"users": ["a"]}`, "something follows the object"},
 	} {
 		s, diags := Parse(map[string]string{"exceptions": c.text})
 		got := ""
