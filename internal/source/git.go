@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -181,10 +182,10 @@ func (g Git) without(text string) (Git, string, error) {
 	return g, u.String(), nil
 }
 
-// environment returns git's environment. git requests the user name and password only for the host of the URL; a header would also be
+// environment returns git's environment: that of this process without the repository of a hook. git requests the user name and password only for the host of the URL; a header would also be
 // sent to the target of a redirect. They are in the environment and not among the arguments, which every process can read.
 func (g Git) environment(text string) ([]string, error) {
-	env := append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
+	env := append(slices.DeleteFunc(os.Environ(), ofHook), "GIT_TERMINAL_PROMPT=0")
 	if g.Username == "" || g.Password == "" {
 		return env, nil
 	}
@@ -207,6 +208,17 @@ func (g Git) environment(text string) ([]string, error) {
 		n++
 	}
 	return append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(n)), nil
+}
+
+// hookVariables name the repository of a hook of git to the programs that it runs. A clone would write its index and its files there.
+var hookVariables = []string{
+	"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+	"GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_NAMESPACE",
+}
+
+func ofHook(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains(hookVariables, name)
 }
 
 // clean removes links that do not lead to files of the repository. git creates no other irregular files.

@@ -127,6 +127,26 @@ func TestGitConfiguration(t *testing.T) {
 	}
 }
 
+// In a hook of git, the environment names the repository of the hook: a clone leaves its index and its files alone.
+func TestGitInAHook(t *testing.T) {
+	url, index := repository(t, false), filepath.Join(t.TempDir(), "index")
+	if err := os.WriteFile(index, []byte("staged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"GIT_INDEX_FILE": index, "GIT_DIR": filepath.Dir(index), "GIT_WORK_TREE": filepath.Dir(index), "GIT_PREFIX": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			objects, diags := Load([]string{url}, Options{Recursive: true, Git: &Git{}, Context: t.Context()})
+			if len(objects) != 1 || diags.HasErrors() {
+				t.Errorf("%v %v", names(objects), diags)
+			}
+			if text, err := os.ReadFile(index); string(text) != "staged" {
+				t.Errorf("the index of the hook's repository holds %d other bytes, %v", len(text), err)
+			}
+		})
+	}
+}
+
 // Without Git, a URL is a file.
 func TestFetch(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
