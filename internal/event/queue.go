@@ -158,6 +158,7 @@ func (q *Queue) Wants(reason, action string) bool {
 func (q *Queue) Run(ctx context.Context) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(shutdownTime, stop) })() // also if the loop below waits for a write
 	var running sync.WaitGroup
 	for range workers {
 		running.Go(func() {
@@ -180,8 +181,6 @@ func (q *Queue) Run(ctx context.Context) {
 	q.closed = true
 	q.mu.Unlock()
 	close(q.queue)
-	end := time.AfterFunc(shutdownTime, stop)
-	defer end.Stop()
 	running.Wait()
 	q.repeat(work)
 }

@@ -248,6 +248,31 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
+// silent is a Writer of an API server that does not answer repetitions.
+type silent struct{ *log }
+
+func (silent) Repeat(ctx context.Context, _, _ string, _ eventsv1.EventSeries) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A process that stops waits a few seconds for its events, also while the API server does not answer a write of counts.
+func TestStopDuringRepetitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, _, stop := start(t, nil, func(o *Options) { o.Writer = silent{&log{}} })
+		for range 2 {
+			q.Record(on("a", "one"))
+			synctest.Wait()
+		}
+		time.Sleep(seriesPause + time.Second) // the counts are being written
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > shutdownTime+time.Second {
+			t.Errorf("it stopped after %s", took)
+		}
+	})
+}
+
 // The flag omits reasons; successes are written only if the settings enable their action.
 func TestWanted(t *testing.T) {
 	s := settings.Defaults()
