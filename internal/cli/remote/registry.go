@@ -39,7 +39,25 @@ const secretsNamespace = "kyverno"
 
 // registries returns the options for registry queries with the pull secrets of the cluster.
 func (c *Cluster) registries(*apicall.Services) registry.Options {
-	return registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret, ConfinedLogin: true}
+	return registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret, ServiceAccount: c.pullSecrets, ConfinedLogin: true}
+}
+
+// pullSecrets returns the names of the pull secrets of a ServiceAccount.
+func (c *Cluster) pullSecrets(ctx context.Context, namespace, name string) ([]string, error) {
+	accounts := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"})
+	o, err := accounts.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var a corev1.ServiceAccount
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &a); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range a.ImagePullSecrets {
+		names = append(names, s.Name)
+	}
+	return names, nil
 }
 
 // secret reads the data of a Secret.
