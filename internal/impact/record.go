@@ -67,10 +67,13 @@ func records(name string, r io.Reader, of Record) iter.Seq[Record] {
 			given, rec.Audited, rec.since = true, of.Audited, of.since
 			return yield(rec)
 		}
+		if begin, _ := in.Peek(len(byteOrderMark)); string(begin) == byteOrderMark {
+			_, _ = in.Discard(len(byteOrderMark)) // these bytes are in the buffer
+		}
 		begin, _ := in.Peek(512)
 		var goOn bool
 		switch first := bytes.TrimSpace(begin); {
-		case len(first) > 0 && first[0] == '{':
+		case of.Audited, len(first) > 0 && first[0] == '{':
 			goOn = jsonRecords(name, in, emit)
 		default:
 			goOn = yamlRecords(name, in, emit)
@@ -81,7 +84,11 @@ func records(name string, r io.Reader, of Record) iter.Seq[Record] {
 	}
 }
 
-// jsonRecords reads JSON documents. It does not search for the end of a document that is a whole line.
+// byteOrderMark is what some editors and shells write before a text.
+const byteOrderMark = "\ufeff"
+
+// jsonRecords reads JSON documents. It does not search for the end of a document that is a whole line. Such a line also ends a document that is
+// not complete, such as one that its writer did not finish.
 func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 	line := 0
 	var held []byte // lines of an incomplete document
@@ -96,13 +103,19 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 			}
 		}
 		trimmed, document := bytes.TrimSpace(text), ""
-		if len(held) == 0 && len(trimmed) > 0 && trimmed[len(trimmed)-1] == '}' {
+		if len(trimmed) > 0 && trimmed[len(trimmed)-1] == '}' && (len(held) == 0 || text[0] == '{' && len(trimmed) > len("{}")) {
 			document = string(trimmed)
 		}
 		switch {
 		case len(held) == 0 && len(trimmed) == 0:
 		case document != "" && isWhole(document):
-			if !emit(Record{At: name + ":" + strconv.Itoa(start), Text: document}) {
+			if len(held) > 0 {
+				if !emit(Record{At: name + ":" + strconv.Itoa(start), Err: errIncomplete}) {
+					return false
+				}
+				held, open = held[:0], nesting{}
+			}
+			if !emit(Record{At: name + ":" + strconv.Itoa(line), Text: document}) {
 				return false
 			}
 		default:
@@ -120,7 +133,7 @@ func jsonRecords(name string, in *bufio.Reader, emit func(Record) bool) bool {
 		}
 		switch {
 		case err == io.EOF && len(held) > 0:
-			return emit(Record{At: fmt.Sprintf("%s:%d", name, start), Err: errors.New("the JSON document is not complete, or not valid")})
+			return emit(Record{At: fmt.Sprintf("%s:%d", name, start), Err: errIncomplete})
 		case err == io.EOF:
 			return true
 		case err != nil:
@@ -157,6 +170,8 @@ func isWhole(text string) bool {
 	r := value.NewReader(text)
 	return r.Skip() == nil && r.End() == nil || json.Valid([]byte(text))
 }
+
+var errIncomplete = errors.New("the JSON document is not complete, or not valid")
 
 var errRecord = fmt.Errorf("the record is longer than %d bytes", MaxRecord)
 

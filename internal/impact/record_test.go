@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"shop"}}`
@@ -28,6 +29,9 @@ func TestRecords(t *testing.T) {
 		"many lines":         {lines + "\n" + indented + "\n", "f:1 ok, f:300006 ok"},
 		"a bad line":         {good + "\n" + `{"a":1}` + "\n" + good, "f:1 ok, f:2 error, f:3 ok"},
 		"cut off":            {good + "\n" + good[:50], "f:1 ok, f:2 error"},
+		"a torn line":        {good + "\n" + good[:50] + good + "\n" + good + "\n" + indented + "\n" + good[:50] + "\n" + good, "f:1 ok, f:2 error, f:3 ok, f:4 ok, f:7 error, f:8 ok"},
+		"a byte order mark":  {"\ufeff" + good + "\n" + good, "f:1 ok, f:2 ok"},
+		"the mark and YAML":  {"\ufeff---\n" + good + "\n", "f, document 1 ok"},
 		"YAML":               {"# a comment\n---\n" + good + "\n---\n", "f, document 2 ok"},
 		"no record":          {"", "f error"},
 		"not even YAML":      {"{{{", "f:1 error"},
@@ -52,6 +56,20 @@ func TestRecords(t *testing.T) {
 
 func event(verb, more string) string {
 	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"a","stage":"ResponseComplete","verb":%q,"user":{"username":"jane","groups":["dev"]},"objectRef":{"resource":"pods","namespace":"shop","name":"p","apiVersion":"v1"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-11-01T10:00:00.000000Z"%s}`, verb, more)
+}
+
+// An audit log is JSON, whatever its first line is: it may begin within an event, as the end of a log does.
+func TestAuditLogBeginsAnywhere(t *testing.T) {
+	good := event("list", "")
+	got := 0
+	for r := range AuditLog("f", strings.NewReader("\ufeff"+good[50:]+"\n"+good+"\n"+good+"\n"), time.Time{}) {
+		if got++; (r.Err != nil) != (r.At == "f:1") {
+			t.Errorf("%s: %v", r.At, r.Err)
+		}
+	}
+	if got != 3 {
+		t.Errorf("%d records", got)
+	}
 }
 
 // An event gives the request that admission reviewed if the log holds the object, and otherwise the reason why it does not.
