@@ -62,7 +62,7 @@ func (v *Reviewer) Exception(ctx context.Context, req *policy.Request) Answer {
 	if err != nil {
 		return Answer{Message: "the exception cannot be read: " + err.Error()}
 	}
-	if leaves(req, object) {
+	if leaves(req, object) && sameAnnotations(req, object) {
 		return Answer{Allowed: true}
 	}
 	e, diags := v.Families.OneException(compile.Object{Value: object})

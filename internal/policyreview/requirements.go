@@ -21,7 +21,7 @@ func (v *Reviewer) unmet(req *policy.Request, object map[string]any, e *policy.E
 	}
 	wanted := &v.Settings().Exceptions
 	annotations := annotationsOf(object)
-	if old, err := req.OldObject.Map(); err == nil && old != nil && value.Equal(old["spec"], object["spec"]) && maps.Equal(annotationsOf(old), annotations) {
+	if old, err := req.OldObject.Map(); err == nil && old != nil && value.Equal(old["spec"], object["spec"]) && sameAnnotations(req, object) {
 		return ""
 	}
 	var why []string
@@ -50,6 +50,12 @@ func (v *Reviewer) unmet(req *policy.Request, object map[string]any, e *policy.E
 		text += "\n" + wanted.Message
 	}
 	return text
+}
+
+// sameAnnotations reports whether an update keeps the annotations, which have the end of an exception and more of what it says.
+func sameAnnotations(req *policy.Request, object map[string]any) bool {
+	old, err := req.OldObject.Map()
+	return err == nil && maps.Equal(annotationsOf(old), annotationsOf(object))
 }
 
 func annotationsOf(object map[string]any) map[string]string {

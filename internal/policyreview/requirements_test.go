@@ -54,3 +54,38 @@ func TestRequirements(t *testing.T) {
 		}
 	}
 }
+
+// An exception that is being deleted is in force until its last finalizer is removed: its end may not be moved then either.
+func TestRequirementsWhileDeleting(t *testing.T) {
+	s, diags := settings.Parse(map[string]string{"exceptions": `{"maxDays": 30}`})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	const (
+		head  = "{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: e, namespace: shop, deletionTimestamp: '2026-01-01T00:00:00Z'"
+		spec  = "}, spec: {exceptions: [{policyName: p, ruleNames: [r]}], match: {any: [{resources: {kinds: [Pod]}}]}}}"
+		held  = head + ", finalizers: [example.com/f], annotations: {exceptions.ephor.dev/expires-at: '2026-01-31T00:00:00Z'}" + spec
+		freed = head + ", annotations: {exceptions.ephor.dev/expires-at: '2026-01-31T00:00:00Z'}" + spec
+		wide  = head + ", finalizers: [example.com/f]" + spec
+	)
+	for _, c := range []struct {
+		what, object, old string
+		want              string
+	}{
+		{"a finalizer is removed", freed, held, ""},
+		{"one without an end loses a finalizer", head + spec, wide, ""},
+		{"the end is removed", wide, held, textUnmet + "it has no end, and may last 30 days at most"},
+	} {
+		v := &Reviewer{
+			Options: Options{Settings: func() *settings.Settings { return s }, Exceptions: Exceptions{Enabled: true, Namespace: "*"}},
+			Now:     func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) },
+		}
+		req := &policy.Request{Review: policy.Review{
+			Operation: policy.Update, Namespace: "shop", User: &policy.User{Username: "joe"},
+			Object: value.Of(golden.Decode[map[string]any](t, []byte(c.object))), OldObject: value.Of(golden.Decode[map[string]any](t, []byte(c.old))),
+		}}
+		if got := v.Exception(t.Context(), req); got.Allowed != (c.want == "") || got.Message != c.want {
+			t.Errorf("%s: %+v, want %q", c.what, got, c.want)
+		}
+	}
+}
