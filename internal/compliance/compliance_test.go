@@ -221,3 +221,27 @@ func BenchmarkAdd(b *testing.B) {
 		c.Add(r)
 	}
 }
+
+// An object needs an exception if one of the rules fails without it, in whatever order the results come.
+func TestExemptNeeds(t *testing.T) {
+	for _, c := range []struct {
+		without          []string
+		needed, unneeded int
+	}{
+		{[]string{"fail", "skip"}, 1, 0},
+		{[]string{"skip", "fail"}, 1, 0},
+		{[]string{"fail", "pass"}, 1, 0},
+		{[]string{"pass", "error"}, 1, 0},
+		{[]string{"skip", "pass"}, 0, 1},
+		{[]string{""}, 0, 0},
+		{[]string{"", "fail"}, 1, 0},
+	} {
+		x := Exempt{Name: "e", From: func(string) bool { return true }}
+		for _, w := range c.without {
+			x.Add(Result{Policy: "p", Resource: Resource{Kind: "Pod", Name: "a"}, Properties: map[string]string{"exceptions": "e", "withoutException": w}})
+		}
+		if n, needed, unneeded := x.Count(); n != 1 || needed != c.needed || unneeded != c.unneeded {
+			t.Errorf("%q: %d objects, %d need it, %d do not", c.without, n, needed, unneeded)
+		}
+	}
+}

@@ -43,21 +43,23 @@ func (x *Exempt) Add(r Result) {
 		x.Results = append(x.Results, r)
 	}
 	without := Status(r.Properties[policy.PropertyWithoutException])
-	if known := x.objects[r.Resource]; known == "" || without != "" && without != Pass {
+	if known := x.objects[r.Resource]; known == "" || needs(without) {
 		x.objects[r.Resource] = cmp.Or(without, known)
 	}
 	x.rules[r.Policy+"/"+r.Rule] = true
 }
 
+// needs reports whether an object with the status without exceptions needs one.
+func needs(without Status) bool { return without != "" && without != Pass && without != Skip }
+
 // Count returns the number of objects, and of those that are known to need the exception or not.
 func (x *Exempt) Count() (objects, needed, unneeded int) {
 	for _, without := range x.objects {
-		switch without {
-		case "":
-		case Pass, Skip:
-			unneeded++
-		default:
+		switch {
+		case needs(without):
 			needed++
+		case without != "":
+			unneeded++
 		}
 	}
 	return len(x.objects), needed, unneeded
