@@ -91,7 +91,7 @@ func (p *reportPage) GetContinue() string        { return p.Metadata.Continue }
 
 // list reads all reports, page by page.
 func (r *reader) list(ctx context.Context) (version string, err error) {
-	r.index.begin()
+	r.index.begin(r.cluster)
 	listed := map[reportKey]bool{}
 	read := func(ctx context.Context, o metav1.ListOptions) (*reportPage, error) {
 		body, err := r.request("").SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).Do(ctx).Raw()

@@ -93,11 +93,13 @@ type index struct {
 	mu      sync.RWMutex
 	reports map[reportKey][]*resourceResults
 	bytes   int
-	limit   int  // of bytes
-	full    bool // there was no room for a report since the last list
+	limit   int           // of bytes
+	full    map[bool]bool // there was no room for a report since the last list, by whether it is cluster-scoped
 }
 
-func newIndex() *index { return &index{reports: map[reportKey][]*resourceResults{}, limit: maxBytes} }
+func newIndex() *index {
+	return &index{reports: map[reportKey][]*resourceResults{}, limit: maxBytes, full: map[bool]bool{}}
+}
 
 // put adds or replaces a report.
 func (x *index) put(k reportKey, entries []*resourceResults) {
@@ -106,7 +108,7 @@ func (x *index) put(k reportKey, entries []*resourceResults) {
 	x.drop(k)
 	size := sizeOf(entries)
 	if x.bytes+size > x.limit {
-		x.full = true
+		x.full[k.namespace == ""] = true
 		return
 	}
 	x.reports[k] = entries
@@ -135,11 +137,11 @@ func (x *index) drop(k reportKey) {
 	}
 }
 
-// begin marks the start of a new list of reports.
-func (x *index) begin() {
+// begin marks the start of a new list of the reports of one of the two kinds.
+func (x *index) begin(cluster bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.full = false
+	delete(x.full, cluster)
 }
 
 // retain removes the reports of one of the two kinds that are no longer listed.
@@ -157,7 +159,7 @@ func (x *index) retain(cluster bool, listed map[reportKey]bool) {
 func (x *index) state() (reports int, full bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return len(x.reports), x.full
+	return len(x.reports), len(x.full) > 0
 }
 
 // namespaces returns the namespaces with reports, sorted.

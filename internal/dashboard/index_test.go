@@ -40,6 +40,22 @@ func TestIndexFollows(t *testing.T) {
 	}
 }
 
+// A new list of one kind does not hide that reports of the other one are missing.
+func TestIndexStaysFull(t *testing.T) {
+	x := newIndex()
+	x.limit = 0
+	x.begin(false)
+	x.put(reportKey{"a", "one"}, entriesOf(decoded("a", "one", "Pod", "fail")))
+	x.begin(true)
+	if _, full := x.state(); !full {
+		t.Error("a report is missing, and the index is not full")
+	}
+	x.begin(false)
+	if _, full := x.state(); full {
+		t.Error("the index is full, although no report is missing")
+	}
+}
+
 // A report of another producer may be about several resources.
 func TestIndexSeveralResources(t *testing.T) {
 	x := newIndex()
@@ -91,7 +107,7 @@ func TestIndexIsBounded(t *testing.T) {
 	if got := x.summary(&query{sees: all}).ByPolicy[1].Name; len(got) > maxName+len("…") {
 		t.Errorf("a name of %d bytes", len(got))
 	}
-	x.begin()
+	x.begin(false)
 	x.retain(false, map[reportKey]bool{})
 	if n, full := x.state(); n != 0 || full {
 		t.Errorf("%d reports, full %v", n, full)
