@@ -178,7 +178,7 @@ func (c *reporting) serve() error {
 	}
 	o := dashboard.Options{
 		Form: c.form(), Decisions: kept, Cluster: f.decisions.Cluster(), Discovery: c.discovery, Settings: c.settings.Load, Types: knownTypes,
-		Server: c.base.servers.Version, Log: c.log, Now: time.Now,
+		Server: c.base.servers.Version, AcceptsExceptions: c.flags.exceptions.Accepts, Log: c.log, Now: time.Now,
 	}
 	if c.flags.exceptions.On() && c.flags.exceptions.Approval {
 		o.Pending = c.exceptions.Pending

@@ -47,6 +47,8 @@ type Options struct {
 	// Families describes the kinds of policies; nil for Ephor's own.
 	Families *compile.Registry
 
+	// AcceptsExceptions reports whether exceptions in a namespace take effect; nil if all do.
+	AcceptsExceptions func(namespace string) bool
 	// Pending returns the exceptions that wait for an approval; nil if the installation requires none.
 	Pending func() []*policy.Exception
 

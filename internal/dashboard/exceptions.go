@@ -8,6 +8,7 @@ import (
 
 	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/policy"
 	policystatus "ephor.invalid/ephor/internal/status"
 )
 
@@ -38,6 +39,25 @@ func (d *Dashboard) listsExceptions() bool {
 	return d.o.Discovery != nil && (d.o.Tokens == nil || d.o.As != nil)
 }
 
+// inForce returns the exceptions that take effect: those in a namespace whose exceptions count, and that wait for no approval.
+func (d *Dashboard) inForce(all []*policy.Exception) []*policy.Exception {
+	pending := d.pending()
+	return slices.DeleteFunc(all, func(e *policy.Exception) bool {
+		return pending[e.UID] || d.o.AcceptsExceptions != nil && !d.o.AcceptsExceptions(e.Namespace)
+	})
+}
+
+// pending returns the UIDs of the exceptions that wait for an approval.
+func (d *Dashboard) pending() map[string]bool {
+	out := map[string]bool{}
+	if d.o.Pending != nil {
+		for _, e := range d.o.Pending() {
+			out[e.UID] = true
+		}
+	}
+	return out
+}
+
 // answerExceptions lists the exceptions in the cluster that the user may list, those that end first at the top.
 func (d *Dashboard) answerExceptions(r *http.Request) (any, error) {
 	if len(r.URL.Query()) > 0 {
@@ -47,12 +67,7 @@ func (d *Dashboard) answerExceptions(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	pending := map[string]bool{}
-	if d.o.Pending != nil {
-		for _, e := range d.o.Pending() {
-			pending[e.UID] = true
-		}
-	}
+	pending := d.pending()
 	out := exceptionsJSON{Exceptions: []exceptionJSON{}, Approval: d.o.Pending != nil}
 	var errs []error
 	for object, err := range c.StoredExceptions(r.Context(), cluster.Where{Visible: d.visible(viewOf(r))}) {

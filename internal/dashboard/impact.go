@@ -199,6 +199,7 @@ func (d *Dashboard) evaluate(ctx context.Context, one *session, reading *reading
 	if err != nil {
 		return nil, err
 	}
+	exceptions = d.inForce(exceptions)
 	lack(n, "the effect of exceptions that you may not list")
 	current, _, errs, err := c.InForce(ctx, set.programs, d.compiling())
 	if err != nil {

@@ -267,6 +267,35 @@ func TestImpactIsOfTheReader(t *testing.T) {
 	}
 }
 
+// Only the exceptions of the cluster that are in force exempt objects: those of the namespace that counts, and no pending ones.
+func TestImpactAppliesExceptionsInForce(t *testing.T) {
+	p, api := impactPage(t)
+	const path = "/apis/kyverno.io/v2/policyexceptions"
+	api.mu.Lock()
+	api.may["all"] = append(api.may["all"], path)
+	api.has[path] = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"e","namespace":"b","uid":"7"},"spec":{
+		"exceptions":[{"policyName":"require-team","ruleNames":["team"]}],"match":{"any":[{"resources":{"kinds":["Pod"],"names":["other"]}}]}}}]}`
+	api.mu.Unlock()
+	p.o.Discovery = kindsServed{append(p.o.Discovery.(kindsServed).List, servedKind("kyverno.io", "v2", "policyexceptions", "PolicyException", true))}
+	for _, c := range []struct {
+		what    string
+		in      string // the namespace whose exceptions take effect
+		pending string
+		exempt  int
+	}{
+		{"in force", "b", "", 1},
+		{"in another namespace", "exceptions", "", 0},
+		{"another one is pending", "b", "8", 1},
+		{"pending", "b", "7", 0},
+	} {
+		p.o.AcceptsExceptions = func(namespace string) bool { return namespace == c.in }
+		p.o.Pending = func() []*policy.Exception { return []*policy.Exception{{UID: c.pending}} }
+		if report, text := evaluated(t, p, "all", map[string]any{"policies": requireTeam, "on": "objects"}); report.After.Exempt != c.exempt {
+			t.Errorf("%s: %s", c.what, text)
+		}
+	}
+}
+
 // Pasted policies cannot make the dashboard send requests, nor read what their author may not read.
 func TestImpactLooksNothingUp(t *testing.T) {
 	p, api := impactPage(t)

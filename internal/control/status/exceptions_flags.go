@@ -38,8 +38,8 @@ func (f *ExceptionFlags) Register(fs *pflag.FlagSet) {
 // On reports whether any exceptions are applied.
 func (f *ExceptionFlags) On() bool { return f.Enabled && f.Namespace != "" }
 
-// accepts reports whether the exceptions of a namespace are applied.
-func (f *ExceptionFlags) accepts(namespace string) bool {
+// Accepts reports whether the exceptions of a namespace are applied.
+func (f *ExceptionFlags) Accepts(namespace string) bool {
 	return f.On() && (f.Namespace == allNamespaces || f.Namespace == namespace)
 }
 
@@ -50,7 +50,7 @@ func (f *ExceptionFlags) Transform(obj any) (any, error) {
 	if !ok || !compile.OwnsException(u.GetAPIVersion(), u.GetKind()) {
 		return stripManagedFields(obj)
 	}
-	if !f.accepts(u.GetNamespace()) {
+	if !f.Accepts(u.GetNamespace()) {
 		delete(u.Object, "spec")
 		delete(u.Object, "status")
 		u.SetAnnotations(nil)
@@ -80,7 +80,7 @@ func (f *ExceptionFlags) Watches(follow *intake.Exceptions, t *telemetry.Telemet
 	if !f.On() {
 		return nil
 	}
-	follow.Accepts, follow.Log, follow.Now, follow.Server = f.accepts, t.Log, time.Now, servers.Version
+	follow.Accepts, follow.Log, follow.Now, follow.Server = f.Accepts, t.Log, time.Now, servers.Version
 	servers.Changed(func(kubeversion.Minor) { follow.Recompile() })
 	return t.TakenAll(telemetry.ExceptionsName, follow.Watches())
 }

@@ -28,12 +28,12 @@ func TestExceptionFlags(t *testing.T) {
 			t.Errorf("%+v: on is %v", c.flags, c.flags.On())
 		}
 		for _, ns := range strings.Fields(c.accepts) {
-			if !c.flags.accepts(ns) {
+			if !c.flags.Accepts(ns) {
 				t.Errorf("%+v does not accept %s", c.flags, ns)
 			}
 		}
 		for _, ns := range strings.Fields(c.acceptNot) {
-			if c.flags.accepts(ns) {
+			if c.flags.Accepts(ns) {
 				t.Errorf("%+v accepts %s", c.flags, ns)
 			}
 		}
@@ -46,7 +46,7 @@ func TestS13NoExceptionsByDefault(t *testing.T) {
 		{}: false, {Enabled: true}: false, {Namespace: "named"}: false, {Namespace: allNamespaces}: false,
 		{Enabled: true, Namespace: "named"}: true, {Enabled: true, Namespace: allNamespaces}: true,
 	} {
-		if flags.accepts("named") != accepted || flags.accepts("") && flags.Namespace != allNamespaces {
+		if flags.Accepts("named") != accepted || flags.Accepts("") && flags.Namespace != allNamespaces {
 			t.Errorf("%+v: accepted is %v", flags, !accepted)
 		}
 	}
