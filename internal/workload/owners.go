@@ -52,6 +52,12 @@ func Owners(ctx context.Context, objects world.Objects, namespace string, object
 	return out, nil
 }
 
+// Controller returns the kind and the name of the controller that an object names; empty if there is none of a known kind.
+func Controller(object map[string]any) (kind, name string) {
+	ref := reference(object)
+	return text(ref, "kind"), text(ref, "name")
+}
+
 // reference returns the reference to the controller of an object; nil if there is none of a known kind.
 func reference(object map[string]any) map[string]any {
 	list, _ := member(object, "metadata")["ownerReferences"].([]any)

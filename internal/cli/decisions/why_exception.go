@@ -22,6 +22,7 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
 	objects "ephor.invalid/ephor/internal/source"
+	"ephor.invalid/ephor/internal/workload"
 	"ephor.invalid/ephor/internal/world/fixed"
 )
 
@@ -159,16 +160,11 @@ func entryOf(programs []*policy.Program, of *decision.Result, derived bool) (out
 	return out
 }
 
-// controllerOf returns the controller of an object: for a Pod or ReplicaSet of a Deployment the Deployment.
+// controllerOf returns the controller of an object whose exceptions cover it: for a Pod or ReplicaSet of a Deployment the Deployment; nothing for
+// a controller of another kind, such as the operator's object of a StatefulSet.
 func controllerOf(object map[string]any) (kind, name string) {
+	kind, name = workload.Controller(object)
 	metadata, _ := object["metadata"].(map[string]any)
-	list, _ := metadata["ownerReferences"].([]any)
-	for _, x := range list {
-		if ref, _ := x.(map[string]any); ref["controller"] == true {
-			kind, _ = ref["kind"].(string)
-			name, _ = ref["name"].(string)
-		}
-	}
 	labels, _ := metadata["labels"].(map[string]any)
 	if hash, _ := labels["pod-template-hash"].(string); kind == "ReplicaSet" && hash != "" && strings.HasSuffix(name, "-"+hash) {
 		return "Deployment", strings.TrimSuffix(name, "-"+hash)
