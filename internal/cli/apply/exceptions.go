@@ -49,13 +49,12 @@ func (o *options) inputs(ctx context.Context, set load.PolicySet, c *remote.Clus
 	} else {
 		exceptions = load.Exceptions(o.exceptions, stdin)
 	}
-	for _, e := range set.Within {
-		if o.exceptionsWithinPolicies {
+	if o.exceptionsWithinPolicies {
+		for _, e := range set.Within {
 			exceptions.Add(e)
-			continue
 		}
-		exceptions.Diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: e.Pos("kind"),
-			Summary: "the exception " + e.Name() + " among the policies is not applied", Hint: "add --exceptions-within-policies to apply it"})
+	} else {
+		exceptions.Diags.Add(exceptions.NotApplied(set, "add --exceptions-within-policies to apply it")...)
 	}
 	if c != nil {
 		return nil, nil, exceptions, nil // with a cluster, the resources are names of objects

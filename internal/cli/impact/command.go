@@ -126,7 +126,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	current := load.InForce(o.families, o.current, source.Options{Git: &source.Git{}, Context: cmd.Context()})
 	exceptions := load.Exceptions(o.exceptions, nil)
 	joined := exceptions.InForce(offline.Now())
-	diags := slices.Concat(set.Diags, current.Diags, exceptions.Diags)
+	diags := slices.Concat(set.Diags, current.Diags, exceptions.Diags, exceptions.NotApplied(set, "put it into a file of its own, for --exception"))
 	if len(set.Programs) == 0 {
 		terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 		return errors.New("there is no policy to evaluate")

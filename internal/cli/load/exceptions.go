@@ -13,6 +13,7 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/source"
 	"ephor.invalid/ephor/internal/strict"
+	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/wildcard"
 )
 
@@ -39,6 +40,16 @@ func (s *ExceptionSet) Add(o source.Object) {
 		s.Exceptions = append(s.Exceptions, e)
 		s.places = append(s.places, o.Pos)
 	}
+}
+
+// NotApplied warns of the exceptions among the policies that are not in the set.
+func (s *ExceptionSet) NotApplied(policies PolicySet, hint string) (out diag.List) {
+	for _, o := range policies.Within {
+		if !slices.ContainsFunc(s.Exceptions, func(e *policy.Exception) bool { return value.Equal(e.Source(), o.Value) }) {
+			out.Add(diag.Diagnostic{Severity: diag.Warning, Pos: o.Pos("kind"), Summary: "the exception " + o.Name() + " among the policies is not applied", Hint: hint})
+		}
+	}
+	return out
 }
 
 // InForce returns the exceptions that have not ended at the time. It warns of the others.
