@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"strings"
 
@@ -49,7 +50,10 @@ func (s *state) checkCertificates(ctx context.Context) {
 func (s *state) unusable(secret *corev1.Secret) string {
 	list, err := certs.ParseCertificates(certs.Bundle(secret))
 	if err == nil && strings.HasSuffix(secret.Name, servingSecret) {
-		_, err = certs.ParsePair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+		var pair *certs.Pair
+		if pair, err = certs.ParsePair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err == nil {
+			list = []*x509.Certificate{pair.Newest()} // the others are those of its issuers
+		}
 	}
 	if err != nil {
 		return "the certificate cannot be used: " + err.Error()
