@@ -121,6 +121,9 @@ func Read(from io.Reader, take func(*Record) bool, wrong func(line int, err erro
 		if text, long, end = readLine(in, text[:0]); end != nil && end != io.EOF {
 			return end
 		}
+		if line == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // the byte order mark of a copy
+		}
 		var r Record
 		var err error
 		switch {

@@ -3,6 +3,7 @@ package decision
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,5 +132,15 @@ func TestLinesOfALog(t *testing.T) {
 	err := Read(strings.NewReader(log), func(r *Record) bool { uids = append(uids, r.UID); return true }, func(line int, err error) { wrong = append(wrong, line) })
 	if len(uids) > 0 || !slices.Equal(wrong, []int{3, 4}) || err != nil {
 		t.Errorf("%q, lines %d, %v", uids, wrong, err)
+	}
+}
+
+// A byte order mark, which some shells write before a copied log, hides no record.
+func TestReadByteOrderMark(t *testing.T) {
+	record := `{"schema":"` + Schema + `","time":"2026-11-01T10:00:00Z","uid":"%s","verdict":"refused"}` + "\r\n"
+	var uids []string
+	err := Read(strings.NewReader("\ufeff"+fmt.Sprintf(record, "u1")+fmt.Sprintf(record, "u2")), func(r *Record) bool { uids = append(uids, r.UID); return true }, func(line int, err error) { t.Error(line, err) })
+	if !slices.Equal(uids, []string{"u1", "u2"}) || err != nil {
+		t.Errorf("%q, %v", uids, err)
 	}
 }
