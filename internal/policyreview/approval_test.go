@@ -51,6 +51,8 @@ func TestApprove(t *testing.T) {
 		{what: "the right is not known", user: "jane", object: exception, down: true, pending: true},
 		{what: "an approver only labels", user: "jane", object: labelled, old: exception},
 		{what: "an approver annotates", user: "jane", object: approved, old: exception, by: "jane"},
+		{what: "an approver annotates again", user: "jane", object: strings.Replace(approved, "yes", "again", 1), old: approved, by: "jane"},
+		{what: "an approver changes nothing", user: "jane", object: approved, old: approved},
 		{what: "another user annotates", user: "joe", object: approved, old: exception, pending: true},
 		{what: "no approval is required", user: "joe", object: exception, off: true},
 	} {

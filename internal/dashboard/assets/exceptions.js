@@ -95,7 +95,7 @@ export async function update(signal, keep, { state, ready }) {
 export function notices() {
   const out = [];
   const pending = known?.exceptions.filter((e) => e.state === "pending").length;
-  if (pending) out.push(`${pending.toLocaleString()} exceptions wait for an approval. To approve one: kubectl annotate policyexceptions.GROUP NAME -n NAMESPACE exceptions.ephor.dev/approve=yes`);
+  if (pending) out.push(`${pending.toLocaleString()} exceptions wait for an approval. To approve one: kubectl annotate --overwrite policyexceptions.GROUP NAME -n NAMESPACE exceptions.ephor.dev/approve="$(date)"`);
   if (known?.denied) out.push("You see the exceptions that you may list.");
   if (known?.more) out.push("There are more exceptions than are listed.");
   return out;
