@@ -134,10 +134,8 @@ func (c *Collector) resource(r compliance.Resource, t *tally) {
 		return
 	}
 	n.Resources++
-	if t.errors > 0 {
-		n.Errors++
-	}
 	if t.failed == 0 {
+		n.Errors += min(t.errors, 1)
 		return
 	}
 	n.Violating++

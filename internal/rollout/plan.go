@@ -57,7 +57,7 @@ const (
 type Namespace struct {
 	Name   string `json:"name"`
 	Action string `json:"action,omitempty"` // the current action
-	// Resources is the number of evaluated resources: Violating of them violate the policy, and for Errors of them some rule
+	// Resources is the number of evaluated resources: Violating of them violate the policy, and for Errors of the others some rule
 	// could not be evaluated. Exempt is the number of resources that an exception or a precondition skips.
 	Resources int `json:"resources"`
 	Violating int `json:"violating"`

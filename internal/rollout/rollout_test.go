@@ -241,3 +241,22 @@ func TestOneViolationIsNotSafe(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// A resource that violates one rule, and for which another one ends in an error, counts once: as one that violates.
+func TestViolationAndError(t *testing.T) {
+	p := plan(Options{Keep: 10}, nil, report("shop", "a", "team=fail", "signed=error"), report("shop", "b", "signed=error"))
+	p.Evaluate(Facts{})
+	if n := p.Namespaces[0]; n.Resources != 2 || n.Violating != 1 || n.Errors != 1 || p.Targets[0].Have != "0.0% of 2" {
+		t.Errorf("%+v, %s", n, p.Targets[0].Have)
+	}
+	o := &objects{reads: map[string]int{}, metas: map[string]Meta{
+		"shop/ReplicaSet/old": {Namespace: "shop", UID: "uid-old", Annotations: map[string]string{revisionAnnotation: "1"}, Owners: owned("Deployment/web!")},
+		"shop/Deployment/web": {Namespace: "shop", UID: "uid-web", Annotations: map[string]string{revisionAnnotation: "2"}},
+	}}
+	p = plan(Options{Keep: 10}, nil, report("shop", "old", "team=fail", "signed=error"), report("shop", "good", "team=pass"))
+	p.Refused[0].Resource.Kind = "ReplicaSet"
+	p.Own(t.Context(), &Owners{Read: o.read, Limit: 100})
+	if p.Evaluate(Facts{}); p.Verdict != Safe {
+		t.Errorf("an error of a superseded ReplicaSet counts: %+v", p.Reasons)
+	}
+}
