@@ -11,7 +11,7 @@ const (
 	Warning = "Warning"
 )
 
-// The reasons of events. PolicyApplied and PolicySkipped are successes, which are written only if the settings enable them.
+// The reasons of events. PolicyApplied is a success, which is written only if the settings enable it.
 const (
 	PolicyViolation = "PolicyViolation"
 	PolicyApplied   = "PolicyApplied"

@@ -52,7 +52,10 @@ func (p *preview) excepted(ctx context.Context, objects dynamic.Interface, progr
 	if p.exceptions != "" {
 		return withExceptions(ctx, objects, program, p.exceptions, time.Now())
 	}
-	if joined, err := withExceptions(ctx, objects, program, "*", time.Now()); err == nil && joined != program {
+	switch joined, err := withExceptions(ctx, objects, program, "*", time.Now()); {
+	case err != nil:
+		fmt.Fprintln(p.warnings, "Warning: it is not known whether exceptions name the policy:", err)
+	case joined != program:
 		fmt.Fprintln(p.warnings, "Warning: exceptions name the policy; --exception-namespace applies them, with the value of the cleanup controller's --exceptionNamespace")
 	}
 	return program, nil

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/policy"
@@ -66,5 +68,10 @@ func TestPreviewExceptions(t *testing.T) {
 		if err != nil || (got == program) != warns || strings.HasPrefix(warnings.String(), "Warning: exceptions name the policy") != warns {
 			t.Errorf("%q: %v, %q", namespace, err, warnings.String())
 		}
+	}
+	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })
+	var warnings bytes.Buffer
+	if got, err := (&preview{warnings: &warnings}).excepted(t.Context(), client, program); err != nil || got != program || !strings.Contains(warnings.String(), "no answer") {
+		t.Errorf("unreadable: %v, %q", err, warnings.String())
 	}
 }

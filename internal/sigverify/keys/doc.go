@@ -5,7 +5,8 @@
 //
 // A key text is parsed once. The answers of key services and URLs are valid for an hour, and for a day while the service does not answer.
 // Requests to key services use the identity that the cloud gives to this process (see the file of each service). These credentials are
-// sent only to the hosts of that cloud, and are never part of an error. Requests of namespaced policies may only use URLs that
+// sent only to the hosts of that cloud and to a host that a policy of the cluster or AWS_ENDPOINT_URL_KMS names for AWS KMS, signed for that
+// host, and are never part of an error. Requests of namespaced policies may only use URLs that
 // Options.Permit permits. Keys are never read from files or environment variables of this process.
 //
 // Floor 4: imports world and leaves.
