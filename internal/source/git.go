@@ -182,8 +182,9 @@ func (g Git) without(text string) (Git, string, error) {
 	return g, u.String(), nil
 }
 
-// environment returns git's environment: that of this process without the repository of a hook. git requests the user name and password only for the host of the URL; a header would also be
-// sent to the target of a redirect. They are in the environment and not among the arguments, which every process can read.
+// environment returns git's environment: that of this process without the repository of a hook. git requests the user name and password only
+// for the host of the URL; a header would also be sent to the target of a redirect. They are in the environment and not among the arguments,
+// which every process can read.
 func (g Git) environment(text string) ([]string, error) {
 	env := append(slices.DeleteFunc(os.Environ(), ofHook), "GIT_TERMINAL_PROMPT=0")
 	if g.Username == "" || g.Password == "" {
