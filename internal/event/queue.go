@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"ephor.invalid/ephor/internal/settings"
-	"ephor.invalid/ephor/internal/value"
 )
 
 // Writer writes events to the API server.
@@ -326,10 +325,11 @@ func (r Reference) object() corev1.ObjectReference {
 
 // shorten cuts a note to the API server's limit, between characters.
 func shorten(note string) string {
-	if len(note) <= maxNote+len("…") {
+	const mark = "..." // as in Kyverno
+	if len(note) <= maxNote+len(mark) {
 		return note
 	}
-	return value.Clip(note, maxNote)
+	return strings.ToValidUTF8(note[:maxNote], "") + mark
 }
 
 // maxName leaves room for the suffix within the 253 characters of a name.

@@ -302,7 +302,7 @@ func TestObject(t *testing.T) {
 	if o.Name != "web-1.1234" || o.Namespace != "team" || o.ReportingInstance != "kyverno-admission-host" || o.Related != nil {
 		t.Errorf("%+v", o)
 	}
-	if !strings.HasSuffix(o.Note, "ä…") || len(o.Note) > 1024 {
+	if !strings.HasSuffix(o.Note, "ä...") || len(o.Note) > 1024 {
 		t.Errorf("a note of %d bytes: %q", len(o.Note), o.Note[len(o.Note)-8:])
 	}
 	o = q.object(&pending{event: Event{Regarding: Reference{Kind: "ClusterPolicy", Name: "---"}, Related: Reference{Kind: "Node", Name: "n"}}})
