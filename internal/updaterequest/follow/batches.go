@@ -199,10 +199,10 @@ func (f *Follower) full(ctx context.Context) error {
 	return nil
 }
 
-// The two that report how many UpdateRequests wait to be written: the Follower and the Watcher.
+// The two whose work may wait for the threshold: the rounds of the Follower, and the changes of the Watcher.
 const ofRounds, ofChanges = 0, 1
 
-// observe reports how many UpdateRequests of one of the two wait to be written.
+// observe reports the number of rules whose UpdateRequests wait to be written, for one of the two.
 func (f *Follower) observe(of, waiting int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

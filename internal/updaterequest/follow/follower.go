@@ -60,7 +60,7 @@ type Follower struct {
 	// seen is the snapshot of policies in the last call of See, and passed are the generate rules that it found deleted since the last round.
 	seen   *catalog.Snapshot
 	passed []origin.Definition
-	// waiting are the UpdateRequests that wait to be written, by ofRounds and ofChanges.
+	// waiting are the numbers of rules whose UpdateRequests wait to be written, by ofRounds and ofChanges.
 	waiting [2]int
 }
 
@@ -76,7 +76,7 @@ type Rules interface {
 type FollowerObserver interface {
 	// UpdateRequests is called with the number of existing UpdateRequests after each count.
 	UpdateRequests(n int)
-	// UpdateRequestsWaiting is called with the number of UpdateRequests that wait to be written.
+	// UpdateRequestsWaiting is called with the number of rules whose UpdateRequests wait to be written.
 	UpdateRequestsWaiting(n int)
 }
 
