@@ -57,8 +57,8 @@ type (
 )
 
 // A valid token is asked about again after tokenCounts, so a withdrawn or expired one is refused after that time at the latest. maxTokens
-// bounds the tokens that are remembered: a few for each API server. Only valid ones are. A client may have newTokens others per second
-// verified, and at most newTokensBurst at once, for at most tokenPatience each.
+// bounds the tokens that are remembered: a few for each API server. Only tokens that were valid are. A client may have newTokens others per
+// second verified, and at most newTokensBurst at once, for at most tokenPatience each.
 const (
 	tokenCounts    = time.Minute
 	maxTokens      = 256
@@ -104,13 +104,15 @@ func (t *Tokens) verify(ctx context.Context, token, address string) (TokenOwner,
 	key := tokenKey(sha256.Sum256([]byte(token)))
 	t.mu.Lock()
 	now := t.Now()
-	if k, ok := t.known[key]; ok && now.Before(k.until) {
+	k, known := t.known[key]
+	if known && now.Before(k.until) {
 		t.mu.Unlock()
 		return k.owner, nil
 	}
 	a := t.asked[key]
 	if a == nil {
-		if !t.asking.allow(address, newTokens, newTokensBurst) {
+		// A token that was valid is not limited: an API server does not wait for other clients at its address.
+		if !known && !t.asking.allow(address, newTokens, newTokensBurst) {
 			t.mu.Unlock()
 			return TokenOwner{}, errTooManyTokens
 		}
@@ -142,9 +144,11 @@ func (t *Tokens) review(ctx context.Context, key tokenKey, token string, a *toke
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.asked, key)
-	if now := t.Now(); a.err == nil && t.accepts(owner) {
+	switch now := t.Now(); {
+	case a.err != nil: // a token that was valid stays known, but does not count until it is verified
+	case t.accepts(owner):
 		t.remember(key, knownToken{owner, now.Add(tokenCounts)}, now)
-	} else {
+	default:
 		delete(t.known, key)
 	}
 	close(a.done)

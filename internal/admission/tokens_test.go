@@ -120,6 +120,35 @@ func TestT1TokensAreRemembered(t *testing.T) {
 	}
 }
 
+// An API server is answered after the minute, too, although another client at its address has invented tokens verified all the time, and
+// although a question was not answered.
+func TestT1TokensOfAnAddressThatAsksTooMuch(t *testing.T) {
+	const address = "10.0.0.1:443"
+	now, silent := time.Unix(1_000_000, 0), false
+	tokens, _ := tokensFor(map[string]TokenOwner{"good": {Name: tokenUser, Audiences: []string{tokenAudience}}}, func() time.Time { return now })
+	answer := tokens.Review
+	tokens.Review = func(ctx context.Context, token, audience string) (TokenOwner, error) {
+		if silent {
+			token = "unanswered"
+		}
+		return answer(ctx, token, audience)
+	}
+	if _, err := tokens.verify(t.Context(), "good", address); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		_, _ = tokens.verify(t.Context(), fmt.Sprint("invented", i), address)
+	}
+	now, silent = now.Add(tokenCounts), true
+	if _, err := tokens.verify(t.Context(), "good", address); !errors.Is(err, errTokenUnknown) {
+		t.Errorf("not answered: %v, want %v", err, errTokenUnknown)
+	}
+	silent = false
+	if owner, err := tokens.verify(t.Context(), "good", address); err != nil || !tokens.accepts(owner) {
+		t.Errorf("%v, %+v", err, owner)
+	}
+}
+
 // The number of remembered tokens is bounded: the one that expires first makes room.
 func TestT1TokensAreBounded(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
