@@ -3,6 +3,7 @@ package availability
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,8 +215,20 @@ func TestUnlockWithoutControllers(t *testing.T) {
 	if err := cluster.CreateConfigMap(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Errorf("restored without controllers: %v", err)
 	}
-	// The next replica that starts locks the cluster.
+	// The next replica that starts locks the cluster, with webhooks of its own.
 	cluster.StartEnforcing(t, 1)
-	// The restored webhooks may already deny this request.
+	suite.Until(t, "the edited webhooks are corrected", func() error {
+		cfg, err := hooks.Get(t.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, w := range cfg.Webhooks {
+			if slices.Contains(w.Rules[0].Resources, "secrets") {
+				return fmt.Errorf("%s is about %s", w.Name, w.Rules[0].Resources)
+			}
+		}
+		return nil
+	})
+	// The restored webhooks denied this request.
 	cluster.Must(t, "", "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace, "--ignore-not-found")
 }
