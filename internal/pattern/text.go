@@ -145,13 +145,11 @@ func (t *term) match(v any) bool {
 	if sign, ok := compare(&t.bound, v); ok {
 		return decide(t.op, sign)
 	}
-	switch t.op {
-	case equal:
-		return t.matchText(v)
-	case notEqual:
-		return v != nil && !t.matchText(v)
+	if t.op != equal && t.op != notEqual {
+		return false
 	}
-	return false
+	text, ok := scalarText(v)
+	return ok && t.text.Match(text) == (t.op == equal) // a map or list has no text that could differ
 }
 
 func (t *term) contains(v any) bool {
@@ -215,19 +213,20 @@ func decide(op operator, sign int) bool {
 	return false
 }
 
-func (t *term) matchText(v any) bool {
+// scalarText returns the text with which a value is compared; ok is false for maps, lists and missing values.
+func scalarText(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case string:
-		return t.text.Match(v)
+		return v, true
 	case bool:
-		return t.text.Match(strconv.FormatBool(v))
+		return strconv.FormatBool(v), true
 	case int64:
-		return t.text.Match(strconv.FormatInt(v, 10))
+		return strconv.FormatInt(v, 10), true
 	case int:
-		return t.text.Match(strconv.Itoa(v))
+		return strconv.Itoa(v), true
 	case float64:
 		// Kyverno writes a float with an exponent here: 1000 is 1E+03, so "1000*" does not match it.
-		return t.text.Match(strconv.FormatFloat(v, 'E', -1, 64))
+		return strconv.FormatFloat(v, 'E', -1, 64), true
 	}
-	return false
+	return "", false
 }
