@@ -107,7 +107,7 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 			fmt.Fprintf(terminal.LegibleWriter(w), "\nerror while applying mutate policy %s -> resource %s \nerror:  %s", c.policy, c.resource, n.message)
 		}
 	}
-	if !toFiles && (piped || c.applied) {
+	if !toFiles && (piped || c.applied || len(c.targets) > 0) { // a target for which a rule errs leaves the others changed
 		if !piped {
 			fmt.Fprintf(terminal.LegibleWriter(w), "\npolicy %s applied to %s:", c.policy, c.resource)
 		}
