@@ -213,7 +213,7 @@ const (
 // failing returns all elements that fail, by index and name, if more than the first one do. It is empty if finding them would need lookups
 // or further loops.
 func (l *loop) failing(s *scope.Scope, elements []any, first int) string {
-	if l.context != nil || l.nested != nil {
+	if l.context != nil || l.nested != nil || l.bind.late.Reads().Needs.Lookups {
 		return ""
 	}
 	named := []string{elementName(elements[first], first)}
