@@ -17,6 +17,7 @@ func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path 
 	l.context = c.context(f.Context, path+".context")
 	if f.AnyAllConditions != nil {
 		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
+		c.diags.Add(l.preconditions.Deprecated()...)
 	}
 	one := c.generatePattern(&f.GeneratePattern, path)
 	l.bind = newBinder(&c.reads, c.shared, l.list, 0)
