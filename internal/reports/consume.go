@@ -160,16 +160,15 @@ func (c *Consumer) see(ctx context.Context, o client.Object) {
 		c.mu.Unlock()
 		select {
 		case <-ctx.Done():
+			c.mu.Lock()
+			return
 		case c.room <- struct{}{}:
 		}
 		c.mu.Lock()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case c.waiting[key] != nil:
-			<-c.room
-		default:
+		if c.waiting[key] == nil {
 			c.waiting[key] = map[string]client.Object{}
+		} else {
+			<-c.room // another EphemeralReport of the resource came first
 		}
 	}
 	c.waiting[key][o.GetName()] = o

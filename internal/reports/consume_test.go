@@ -282,3 +282,16 @@ func TestT10Taken(t *testing.T) {
 		t.Errorf("after a date in the future in the report: %s", got)
 	}
 }
+
+// A list that ends while its page is handed over leaves no room occupied.
+func TestEndedListTakesNoRoom(t *testing.T) {
+	d := newDesk(t)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for i := range takePage {
+		d.see(ended, &reportsv1.EphemeralReport{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint("r", i)}})
+	}
+	if len(d.room) != len(d.Consumer.waiting) {
+		t.Errorf("%d resources take room, %d are in memory", len(d.room), len(d.Consumer.waiting))
+	}
+}
