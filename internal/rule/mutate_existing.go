@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
@@ -267,19 +266,17 @@ func listTargets(ctx context.Context, in world.World, w wantedTarget) ([]map[str
 	for _, k := range kinds {
 		q.APIVersion, q.Kind = k.APIVersion, k.Kind
 		found, err := in.Lists(ctx, q)
-		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		if world.NoList(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range found {
-			metadata, _ := o["metadata"].(map[string]any)
-			uid, _ := metadata["uid"].(string)
-			if uid == "" || !seen[uid] {
+			if id := world.ObjectID(k, o); !seen[id] {
+				seen[id] = true
 				out = append(out, o)
 			}
-			seen[uid] = true
 		}
 	}
 	return out, nil

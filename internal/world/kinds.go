@@ -1,6 +1,10 @@
 package world
 
-import "fmt"
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
 
 // Kinds answers questions about the kinds that the cluster serves.
 type Kinds struct {
@@ -51,3 +55,6 @@ type NoKindError struct{ APIVersion, Kind string }
 func (e *NoKindError) Error() string {
 	return fmt.Sprintf("no matches for kind %q in version %q", e.Kind, e.APIVersion)
 }
+
+// NoList reports whether a list failed because there are no stored objects of the kind: it is not served, or cannot be listed.
+func NoList(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) }

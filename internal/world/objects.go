@@ -95,3 +95,13 @@ func (r Reach) within(kind, namespace, name string) error {
 	}
 	return &OutOfReachError{kind, namespace, name, r.namespace}
 }
+
+// ObjectID returns a text that identifies an object of the kind. It is the UID of a stored object: one that is served in two groups, such as
+// an Event, is one object.
+func ObjectID(k Kind, object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	if uid, _ := metadata["uid"].(string); uid != "" {
+		return uid
+	}
+	return fmt.Sprint(k.APIVersion, "/", k.Kind, "/", metadata["namespace"], "/", metadata["name"])
+}

@@ -51,7 +51,7 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 				q.Name = t.Names[0]
 			}
 			objects, err := c.World.Lists(c.Context(), q)
-			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+			if world.NoList(err) {
 				continue
 			}
 			if err != nil {
@@ -65,7 +65,7 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 				if err != nil {
 					return nil, err
 				}
-				key := t.Subresource + " of " + identity(r, object)
+				key := t.Subresource + " of " + world.ObjectID(r.Kind, object)
 				if !ok || seen[key] {
 					continue
 				}
@@ -77,15 +77,6 @@ func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found
 		}
 	}
 	return out, nil
-}
-
-// identity returns a text that identifies an object: its UID, since an object that is served in two groups, such as an Event, is one target.
-func identity(r world.Resource, object map[string]any) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	if uid, _ := metadata["uid"].(string); uid != "" {
-		return uid
-	}
-	return fmt.Sprint(r.APIVersion, "/", r.Kind.Kind, "/", metadata["namespace"], "/", metadata["name"])
 }
 
 // selected reports whether the constraints select an object, either itself or one of its subresources. Objects that the
