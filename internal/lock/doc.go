@@ -1,7 +1,9 @@
 // Package lock has a lock for code that asks the API server while it holds it.
 //
 //	var l lock.Lock
-//	unlock, err := l.Lock(ctx)   // fails when ctx is done first
+//	unlock, err := l.Lock(ctx)        // fails when ctx is done first
+//	var k lock.Keyed
+//	unlock, err = k.Lock(ctx, "key")  // the same, with a lock for each key
 //
 // A sync.Mutex knows no context: while the API server does not answer, all who wait for it wait for each other's requests, one after the other,
 // whatever time their own callers have left.

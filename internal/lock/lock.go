@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 )
 
@@ -20,4 +21,14 @@ func (l *Lock) Lock(ctx context.Context) (unlock func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// Keyed has a lock for each key. Two keys may share one, so a goroutine holds at most one of them. Its zero value is free.
+type Keyed struct{ locks [256]Lock }
+
+var seed = maphash.MakeSeed()
+
+// Lock waits until the lock of the key is free, or ctx is done.
+func (k *Keyed) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	return k.locks[maphash.String(seed, key)%uint64(len(k.locks))].Lock(ctx)
 }

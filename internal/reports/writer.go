@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -39,9 +38,8 @@ type Options struct {
 
 // Writer writes the reports of the resources. It is safe for concurrent use.
 type Writer struct {
-	o Options
-	// resources are locks: one goroutine at a time writes about a resource.
-	resources [256]lock.Lock
+	o         Options
+	resources lock.Keyed // by UID: one goroutine at a time writes about a resource
 
 	ready chan struct{} // closed when all reports are known
 
@@ -62,7 +60,7 @@ func New(o Options) *Writer {
 
 // alone waits until no other goroutine writes about the resource; the caller calls done when it has finished.
 func (w *Writer) alone(ctx context.Context, uid string) (done func(), err error) {
-	return w.resources[maphash.String(seed, uid)%uint64(len(w.resources))].Lock(ctx)
+	return w.resources.Lock(ctx, uid)
 }
 
 // conflicts bounds the retries after conflicts with another writer.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"slices"
 	"strings"
@@ -91,8 +90,7 @@ func invalid(err error) bool {
 // Writer writes UpdateRequests. Its methods are safe for concurrent use.
 type Writer struct {
 	Options
-	keys [64]lock.Lock // serialize the writes for a name
-	seed maphash.Seed
+	writes lock.Keyed // by name, one at a time
 	// failures counts the failures since nothing was waiting.
 	failures atomic.Uint64
 
@@ -120,7 +118,7 @@ func New(o Options) *Writer {
 	if o.Events == nil {
 		o.Events = event.Discard
 	}
-	return &Writer{Options: o, seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
+	return &Writer{Options: o, waiting: map[string]*waiting{}}
 }
 
 // Write writes the work of a request before the request is answered. It returns soon after ctx is done. Work that is not written by then
@@ -216,7 +214,7 @@ func (w *Writer) writeOrWait(ctx context.Context, p plan) error {
 
 // lock waits until no other goroutine writes the name, as long as ctx allows.
 func (w *Writer) lock(ctx context.Context, name string) (unlock func(), err error) {
-	unlock, err = w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))].Lock(ctx)
+	unlock, err = w.writes.Lock(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("wait for an earlier write of UpdateRequest %s: %w", name, err)
 	}

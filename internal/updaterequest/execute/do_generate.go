@@ -251,7 +251,7 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 		}
 	}()
 	key := updaterequest.Key(t.u.Spec.Policy, trigger)
-	unlock, err := w.lock(ctx, key)
+	unlock, err := w.keys.Lock(ctx, key)
 	if err != nil {
 		return err
 	}

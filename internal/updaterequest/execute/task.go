@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"runtime/debug"
 	"time"
 
@@ -59,7 +58,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	if updaterequest.OfSource(t.u) {
 		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
 	}
-	unlock, err := w.lock(ctx, key) // for a source, each trigger is locked separately
+	unlock, err := w.keys.Lock(ctx, key) // for a source, each trigger is locked separately
 	if err != nil {
 		return err
 	}
@@ -133,9 +132,4 @@ func (w *Worker) doTrigger(ctx context.Context, t *task) error {
 		return w.doDelete(ctx, t)
 	}
 	return w.doGenerate(ctx, t)
-}
-
-// lock serializes this process's work for a key, so that creations and deletions for one trigger cannot overtake each other.
-func (w *Worker) lock(ctx context.Context, key string) (unlock func(), err error) {
-	return w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))].Lock(ctx)
 }

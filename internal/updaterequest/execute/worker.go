@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"time"
 
@@ -93,8 +92,7 @@ const (
 // Worker executes UpdateRequests. Its methods are safe for concurrent use.
 type Worker struct {
 	WorkerOptions
-	seed maphash.Seed
-	keys [256]lock.Lock // serializes the work for a policy and trigger
+	keys lock.Keyed // by Key: creations and deletions for one trigger cannot overtake each other
 
 	read    *reader
 	Planner *Planner
@@ -122,7 +120,7 @@ func NewWorker(o WorkerOptions) *Worker {
 	read := &reader{client: o.Client, account: o.Account, conf: o.Conf, labels: o.Labels}
 	report := &reporter{events: o.Events, reports: o.Reports, read: read, log: o.Log}
 	return &Worker{
-		WorkerOptions: o, seed: maphash.MakeSeed(), read: read, report: report, Executed: newExecuted(&o),
+		WorkerOptions: o, read: read, report: report, Executed: newExecuted(&o),
 		Planner: &Planner{
 			read: read, made: o.Made, sources: newSources(o.Client, o.Now), root: o.Root, eval: o.Eval, evaluated: o.Observer.Evaluated, now: o.Now, log: o.Log,
 		},
