@@ -2,21 +2,17 @@ package cleanup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
+	policystatus "ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -106,16 +102,9 @@ func (c *Controller) writeStatus(ctx context.Context, e *policyState, object *un
 		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
 	}
 	// The patch has no resourceVersion: the result of the run is still true if a user edits the policy meanwhile.
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID()}, "status": status})
-	if err != nil {
+	written, err := policystatus.Patch(ctx, c.Client, object, map[string]any{"uid": object.GetUID()}, status)
+	if err != nil || !written { // the policy may be deleted or replaced
 		return err
-	}
-	err = c.Client.Status().Patch(ctx, named(object), client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the policy was deleted or replaced
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write the status: %w", err)
 	}
 	c.mu.Lock()
 	e.written = conditions

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/value"
@@ -21,12 +20,9 @@ func (w *Writer) WriteBudget(ctx context.Context, object *unstructured.Unstructu
 	if !w.extended(object) {
 		return true, nil // the caller logs it
 	}
-	if fields, found, _ := unstructured.NestedMap(object.Object, "status", "budget"); found {
-		var have kyvernov1.BudgetStatus
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &have); err == nil &&
-			have.ObservedGeneration == want.ObservedGeneration && want.ExceededAt.Sub(have.ExceededAt.Time).Abs() < BudgetEvery {
-			return false, nil
-		}
+	have := statusPart[kyvernov1.BudgetStatus](object, "budget")
+	if have != nil && have.ObservedGeneration == want.ObservedGeneration && want.ExceededAt.Sub(have.ExceededAt.Time).Abs() < BudgetEvery {
+		return false, nil
 	}
 	want.Message = value.Message(want.Message)
 	return w.patch(ctx, object, "budget", want)

@@ -2,15 +2,10 @@ package status
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 )
@@ -37,38 +32,4 @@ func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructure
 		tree = fields
 	}
 	return w.patch(ctx, object, "backgroundScan", tree)
-}
-
-// patch writes one field of the status, and reports whether it did. A deleted object needs no status.
-func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, field string, content any) (bool, error) {
-	return w.patchWith(ctx, object, map[string]any{"status": map[string]any{field: content}})
-}
-
-// patchVersion is patch for the version of the object that was read. If the object was changed since, it writes nothing.
-func (w *Writer) patchVersion(ctx context.Context, object *unstructured.Unstructured, field string, content any) (bool, error) {
-	return w.patchWith(ctx, object, map[string]any{"metadata": map[string]any{"resourceVersion": object.GetResourceVersion()}, "status": map[string]any{field: content}})
-}
-
-func (w *Writer) patchWith(ctx context.Context, object *unstructured.Unstructured, content map[string]any) (bool, error) {
-	patch, err := json.Marshal(content)
-	if err != nil {
-		return false, err
-	}
-	err = w.Client.Status().Patch(ctx, targetOf(object), client.RawPatch(types.MergePatchType, patch))
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
-	}
-	return true, nil
-}
-
-// targetOf returns the object to patch.
-func targetOf(object *unstructured.Unstructured) *unstructured.Unstructured {
-	target := &unstructured.Unstructured{}
-	target.SetGroupVersionKind(object.GroupVersionKind())
-	target.SetNamespace(object.GetNamespace())
-	target.SetName(object.GetName())
-	return target
 }

@@ -38,26 +38,59 @@ func (w *Writer) WriteGlobalContext(ctx context.Context, object *unstructured.Un
 	return w.write(ctx, object, tree)
 }
 
+// WriteAdmissionPolicy stores the part of the status about the generated policy of the API server. It changes no other field. A deleted
+// policy is not an error.
+func (w *Writer) WriteAdmissionPolicy(ctx context.Context, object *unstructured.Unstructured, part map[string]any) error {
+	_, err := Patch(ctx, w.Client, object, nil, part)
+	return err
+}
+
+// write replaces the status, unless the given object already has it.
 func (w *Writer) write(ctx context.Context, object *unstructured.Unstructured, tree map[string]any) (written bool, err error) {
 	have, _, _ := unstructured.NestedMap(object.Object, "status")
 	if equality.Semantic.DeepEqual(have, tree) {
 		return false, nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": object.GetResourceVersion()},
-		"status":   replacing(have, tree),
-	})
+	return Patch(ctx, w.Client, object, versionOf(object), replacing(have, tree))
+}
+
+// patch writes one field of the status, and reports whether it did. A deleted object needs no status.
+func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, field string, content any) (written bool, err error) {
+	return Patch(ctx, w.Client, object, nil, map[string]any{field: content})
+}
+
+// patchVersion is patch for the version of the object that was read. If the object was changed since, it writes nothing.
+func (w *Writer) patchVersion(ctx context.Context, object *unstructured.Unstructured, field string, content any) (written bool, err error) {
+	return Patch(ctx, w.Client, object, versionOf(object), map[string]any{field: content})
+}
+
+func versionOf(object *unstructured.Unstructured) map[string]any {
+	return map[string]any{"resourceVersion": object.GetResourceVersion()}
+}
+
+// Patch writes fields of the status of an object, and reports whether it did. It keeps all other fields. It writes nothing if the object was
+// deleted, or no longer has the given fields of the metadata, such as its UID; nil for any.
+func Patch(ctx context.Context, c client.Client, object *unstructured.Unstructured, metadata, status map[string]any) (written bool, err error) {
+	content := map[string]any{"status": status}
+	if metadata != nil {
+		content["metadata"] = metadata
+	}
+	patch, err := json.Marshal(content)
 	if err != nil {
 		return false, err
 	}
-	err = w.Client.Status().Patch(ctx, targetOf(object), client.RawPatch(types.MergePatchType, patch))
+	target := &unstructured.Unstructured{}
+	target.SetGroupVersionKind(object.GroupVersionKind())
+	target.SetNamespace(object.GetNamespace())
+	target.SetName(object.GetName())
+	err = c.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
 	switch {
-	case err == nil:
-		return true, nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 	}
-	return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
+	return true, nil
 }
 
 // replacing returns the merge patch from have to want. It sets removed fields to null, and keeps fields that it does not name.
