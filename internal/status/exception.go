@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/policy"
@@ -21,13 +22,27 @@ import (
 // WriteException reports in the status of an exception that it could not be evaluated. It changes no other field, so every replica may write
 // it. An exception that was deleted, or whose definition has no status, is not an error.
 func (w *Writer) WriteException(ctx context.Context, e *policy.Exception, want *kyvernov1.NotEvaluatedStatus) (written bool, err error) {
+	want.Message = value.Message(want.Message)
+	return w.patch(ctx, objectOf(e), "notEvaluated", want)
+}
+
+// StoredException reads an exception, with its status, from the API server; nil if it was deleted. The client must have no cache.
+func StoredException(ctx context.Context, c client.Reader, e *policy.Exception) (*unstructured.Unstructured, error) {
+	object := objectOf(e)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return object, nil
+}
+
+// objectOf returns an object with the identity of an exception.
+func objectOf(e *policy.Exception) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(e.APIVersion)
 	object.SetKind(e.Kind)
 	object.SetNamespace(e.Namespace)
 	object.SetName(e.Name)
-	want.Message = value.Message(want.Message)
-	return w.patch(ctx, object, "notEvaluated", want)
+	return object
 }
 
 // WriteApproval writes who approved an exception.

@@ -158,18 +158,16 @@ func (a *Approvals) Renew(snapshot func() *catalog.Snapshot) controller.Row {
 }
 
 func (a *Approvals) renew(ctx context.Context, e *policy.Exception) error {
-	u := &unstructured.Unstructured{}
-	u.SetAPIVersion(e.APIVersion)
-	u.SetKind(e.Kind)
-	if err := a.reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Name}, u); err != nil {
-		return client.IgnoreNotFound(err)
+	u, err := policystatus.StoredException(ctx, a.reader, e)
+	if err != nil || u == nil {
+		return err
 	}
 	by, at, proof := approvalOf(u.Object)
 	domain, parts := mark.Approval(u.Object, by)
 	if ok, err := a.seals.Sealed(ctx, proof, domain, parts...); err != nil || !ok {
 		return err
 	}
-	_, err := a.seal(ctx, u, by, at)
+	_, err = a.seal(ctx, u, by, at)
 	return err
 }
 

@@ -30,7 +30,7 @@ func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceede
 	return &Exceeded{notes: newNotes[policy.ID, *kyvernov1.BudgetStatus](), policies: p, writer: &policystatus.Writer{Client: c}, log: log}
 }
 
-// Record records exceeded budgets until Row writes them. Requests wait for Note, so it does not write itself.
+// Record keeps exceeded budgets until the row writes them: requests wait for it.
 func (e *Exceeded) Record(list []policy.Exceeded) {
 	for _, x := range list {
 		e.add(x.Program.Identity(), x.Program.Generation, func(now time.Time) *kyvernov1.BudgetStatus {
@@ -41,7 +41,7 @@ func (e *Exceeded) Record(list []policy.Exceeded) {
 	}
 }
 
-// Evaluated returns a function that calls Note for each outcome, and then next.
+// Evaluated returns a function that records the exceeded budgets of each outcome, and then calls next.
 func (e *Exceeded) Evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	return func(out *policy.Outcome) {
 		if len(out.Exceeded) > 0 {
@@ -51,7 +51,7 @@ func (e *Exceeded) Evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	}
 }
 
-// Worked returns an observer that calls Note for the outcomes of background work, and then next.
+// Worked returns an observer that records the exceeded budgets of background work, and then passes everything to next.
 func (e *Exceeded) Worked(next execute.WorkerObserver) execute.WorkerObserver {
 	return exceededWork{next, e}
 }

@@ -88,14 +88,12 @@ func (o *ExceptionObjects) count(ctx context.Context, byName map[string][]*compl
 }
 
 func (o *ExceptionObjects) write(ctx context.Context, w *policystatus.Writer, e *policy.Exception, x *compliance.Exempt, now, began time.Time) error {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(e.APIVersion)
-	object.SetKind(e.Kind)
-	if err := o.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Name}, object); err != nil {
-		return client.IgnoreNotFound(err)
+	object, err := policystatus.StoredException(ctx, o.Reader, e)
+	if err != nil || object == nil {
+		return err
 	}
 	objects, needed, unneeded := x.Count()
-	_, err := w.WriteExceptionObjects(ctx, object, &kyvernov1.ExceptionObjectsStatus{
+	_, err = w.WriteExceptionObjects(ctx, object, &kyvernov1.ExceptionObjectsStatus{
 		At: metav1.NewTime(now), Exempt: int64(objects), Needed: int64(needed), Unneeded: int64(unneeded), Rules: x.Rules(),
 	}, began)
 	return err

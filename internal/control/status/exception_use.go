@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/controller"
@@ -110,14 +109,12 @@ func (u *ExceptionUse) once(ctx context.Context) (time.Duration, error) {
 }
 
 func (u *ExceptionUse) write(ctx context.Context, x *exceptionUse, mine bool, now, began time.Time) (written bool, err error) {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(x.exception.APIVersion)
-	object.SetKind(x.exception.Kind)
-	if err := u.reader.Get(ctx, client.ObjectKey{Namespace: x.exception.Namespace, Name: x.exception.Name}, object); err != nil {
-		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	object, err := policystatus.StoredException(ctx, u.reader, x.exception)
+	if err != nil {
+		return false, err
 	}
-	if string(object.GetUID()) != x.exception.UID {
-		return true, nil // another exception of that name
+	if object == nil || string(object.GetUID()) != x.exception.UID {
+		return true, nil // it was deleted, and another exception may have its name
 	}
 	if !mine && policystatus.HasUse(object) {
 		return false, nil
