@@ -59,14 +59,11 @@ type Options struct {
 // Share decides which keys this replica works on if there are several replicas. If two work on the same key, because one was suspended for
 // a while, claims and resource versions prevent a second deletion.
 type Share interface {
+	controller.Share
 	// Owns reports whether work on the key may begin in this replica now.
 	Owns(key string) bool
-	// Hold begins work on the key; ok is false if it may not begin. ctx is cancelled if the work must end early. release ends it.
-	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
 	// Lapsed reports whether the time that Hold granted is over.
 	Lapsed(held context.Context) bool
-	// Changed returns a channel that is closed when the held keys change.
-	Changed() <-chan struct{}
 }
 
 // Name is the name under which replicas share the policies.

@@ -79,10 +79,13 @@ func Reporting(r *policy.Rule) string {
 	return "validate"
 }
 
-// unreported are groups whose objects are not in any report: reports about reports would never end.
-var unreported = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
+// Reportable reports whether reports are about objects of the kind. Reports about reports would never end, and events arrive faster than they
+// can be evaluated.
+func Reportable(k schema.GroupKind) bool {
+	return k.Kind != "Event" && !slices.Contains([]string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}, k.Group)
+}
 
-// reportable reports whether reports may contain results about the request's object.
-func reportable(r *policy.Request) bool {
-	return !r.DryRun && r.Operation != policy.Delete && r.Subresource == "" && r.GVK.Kind != "Event" && !slices.Contains(unreported, r.GVK.Group)
+// reported reports whether reports have results about the request's object.
+func reported(r *policy.Request) bool {
+	return !r.DryRun && r.Operation != policy.Delete && r.Subresource == "" && Reportable(r.GVK.GroupKind())
 }

@@ -109,7 +109,7 @@ func TestReportable(t *testing.T) {
 	} {
 		r := &policy.Request{Review: policy.Review{Operation: base.Operation, GVK: base.GVK}}
 		c.change(r)
-		if got := reportable(r); got != c.want {
+		if got := reported(r); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

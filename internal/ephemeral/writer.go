@@ -115,7 +115,7 @@ func (unobserved) Unsent(string) {}
 // Put sends the results that scans will not find. It never blocks, and keeps no reference to the request. A nil Writer
 // sends nothing.
 func (w *Writer) Put(req *policy.Request, results []policy.Result) {
-	if w == nil || len(results) == 0 || !reportable(req) {
+	if w == nil || len(results) == 0 || !reported(req) {
 		return
 	}
 	now := w.Now()

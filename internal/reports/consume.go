@@ -21,6 +21,7 @@ import (
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/ephemeral"
 	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/ring"
 )
 
 // ConsumerOptions are the options of a Consumer. All are required, except where noted.
@@ -68,6 +69,9 @@ type Consumer struct {
 
 // NewConsumer returns a Consumer that does nothing yet.
 func NewConsumer(o ConsumerOptions) *Consumer {
+	if o.Share == nil {
+		o.Share = ring.Alone{}
+	}
 	return &Consumer{o: o, room: make(chan struct{}, takePage), waiting: map[string]map[string]client.Object{}, lists: map[int]context.CancelFunc{}}
 }
 
@@ -86,10 +90,7 @@ const (
 // Row returns the row that merges results, once the Writer knows the reports. Its keys are resources, and an empty one when the share of this
 // replica changes.
 func (c *Consumer) Row() controller.Row {
-	row := controller.Row{Name: ConsumerName, Reconcile: c.Reconcile, Workers: c.o.Workers, Collect: takeAfter}
-	if c.o.Share != nil {
-		row.Owner = controller.Inside(c.o.Share)
-	}
+	row := controller.Row{Name: ConsumerName, Owner: controller.Inside(c.o.Share), Reconcile: c.Reconcile, Workers: c.o.Workers, Collect: takeAfter}
 	for kind, of := range []func() client.ObjectList{
 		func() client.ObjectList { return &reportsv1.EphemeralReportList{} },
 		func() client.ObjectList { return &reportsv1.ClusterEphemeralReportList{} },
@@ -248,18 +249,15 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 	}
 	r, first := p.resource, p.first
 	gvr := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupVersion().WithResource(p.plural)
-	if c.o.Share != nil {
-		key := r.Namespace
-		if key == "" {
-			key = "/" + gvr.GroupResource().String()
-		}
-		held, release, ok := c.o.Share.Hold(ctx, key)
-		if !ok {
-			return true, nil // it belongs to another replica; it is read again when the share changes
-		}
-		defer release()
-		ctx = held
+	key := r.Namespace
+	if key == "" {
+		key = "/" + gvr.GroupResource().String()
 	}
+	ctx, release, ok := c.o.Share.Hold(ctx, key)
+	if !ok {
+		return true, nil // it belongs to another replica; it is read again when the share changes
+	}
+	defer release()
 	for name, why := range p.doubts {
 		c.o.Doubts.Report(objects[name], why)
 	}

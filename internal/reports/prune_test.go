@@ -11,17 +11,11 @@ import (
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/scan"
 )
 
-// ruleTable defines for rules, by the names of their policies, whether they exist and whether scans evaluate them.
-type ruleTable map[string]struct{ live, elsewhere bool }
-
-func (r ruleTable) Live(at report.Rule) bool { return r[at.Policy].live }
-func (r ruleTable) Elsewhere(_ schema.GroupKind, at report.Rule) bool {
-	return r[at.Policy].live && r[at.Policy].elsewhere
-}
-
-var table = ruleTable{"scanned": {live: true}, "admission": {live: true, elsewhere: true}, "gone": {}}
+// table has a rule that scans evaluate, and one that they do not.
+var table = scan.Rules{{Policy: "scanned"}: {{}}, {Policy: "admission"}: nil}
 
 // Which reports hold outdated results: for scanned kinds, results of deleted rules; for other kinds also results of scans, and unknown
 // results.

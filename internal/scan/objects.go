@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"ephor.invalid/ephor/internal/apipath"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -73,18 +74,7 @@ func get(ctx context.Context, c rest.Interface, r Resource, namespace, name stri
 
 // path returns the path of an object, or without a name that of the list of its kind.
 func path(r Resource, namespace, name string) []string {
-	out := []string{"apis", r.Group, r.Version}
-	if r.Group == "" {
-		out = []string{"api", r.Version}
-	}
-	if namespace != "" {
-		out = append(out, "namespaces", namespace)
-	}
-	out = append(out, r.Resource)
-	if name != "" {
-		out = append(out, name)
-	}
-	return out
+	return apipath.Path{Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: namespace, Name: name}.Segments()
 }
 
 // read returns the body of the answer, which has at most bound bytes.

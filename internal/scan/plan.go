@@ -22,20 +22,12 @@ type Resource struct {
 // GVK returns the resource's kind with group and version.
 func (r Resource) GVK() schema.GroupVersionKind { return r.GroupVersion().WithKind(r.Kind) }
 
-// unreported are groups and kinds that are not scanned even if a policy names all kinds: reports about reports would never end, and events
-// arrive faster than they can be evaluated.
-var unreportedGroups = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
-
-func unreported(r Resource) bool {
-	return r.Kind == "Event" || slices.Contains(unreportedGroups, r.Group)
-}
-
 // kinds are the kinds to scan. A resource that is served in several versions is scanned in only one.
 type kinds map[schema.GroupResource]*set
 
 // plan returns the kinds to scan. If discovery of some kinds fails, it returns the error and the other kinds.
 func plan(s *catalog.Snapshot, served discovery.Resources) (kinds, error) {
-	out, rules := kinds{}, rulesOf(s)
+	out, rules := kinds{}, RulesOf(s)
 	var errs []error
 	for _, p := range s.Programs() {
 		for _, r := range p.Rules {
@@ -52,7 +44,7 @@ func plan(s *catalog.Snapshot, served discovery.Resources) (kinds, error) {
 				}
 				for _, one := range discovery.OneVersion(found) {
 					resource := Resource{one.GVR(), one.Kind}
-					if t.Wild() && (unreported(resource) || one.Listable && !one.Watchable) || resource.Kind == "Event" {
+					if t.Wild() && (!ephemeral.Reportable(resource.GVK().GroupKind()) || one.Listable && !one.Watchable) || resource.Kind == "Event" {
 						continue // kinds that can be listed only are measurements, such as those of metrics.k8s.io
 					}
 					out.add(resource, s, rules, p, r)
@@ -64,7 +56,7 @@ func plan(s *catalog.Snapshot, served discovery.Resources) (kinds, error) {
 }
 
 // add adds a rule to the set of the kind.
-func (k kinds) add(resource Resource, s *catalog.Snapshot, rules rules, p *policy.Program, r *policy.Rule) {
+func (k kinds) add(resource Resource, s *catalog.Snapshot, rules Rules, p *policy.Program, r *policy.Rule) {
 	entry := k[resource.GroupResource()]
 	if entry == nil {
 		entry = &set{resource: resource, snapshot: s, rules: rules}

@@ -11,11 +11,12 @@ import (
 	"ephor.invalid/ephor/internal/report"
 )
 
-// rules are the rules whose results are reported, with those of their policy that scans evaluate.
-type rules map[report.Rule][]*policy.Rule
+// Rules are the rules whose results are reported, each with the rules of its policy that scans evaluate under its name.
+type Rules map[report.Rule][]*policy.Rule
 
-func rulesOf(s *catalog.Snapshot) rules {
-	out := rules{}
+// RulesOf returns the rules of the policies.
+func RulesOf(s *catalog.Snapshot) Rules {
+	out := Rules{}
 	for _, p := range s.Programs() {
 		if _, off := p.Labels[ephemeral.DisabledLabel]; off {
 			continue
@@ -38,13 +39,22 @@ func rulesOf(s *catalog.Snapshot) rules {
 }
 
 // Live reports whether the rule exists and is reported.
-func (k rules) Live(r report.Rule) bool {
+func (k Rules) Live(r report.Rule) bool {
 	_, live := k[r]
 	return live
 }
 
 // Elsewhere reports whether the rule exists and is reported, and scans do not evaluate it for objects of the kind.
-func (k rules) Elsewhere(kind schema.GroupKind, r report.Rule) bool {
+func (k Rules) Elsewhere(kind schema.GroupKind, r report.Rule) bool {
 	scanned, live := k[r]
 	return live && (len(scanned) == 0 || ephemeral.OnlyAsked(scanned, kind))
+}
+
+// Unscanned returns the rules of the policies for a process that scans nothing: all their results come from other sources.
+func Unscanned(s *catalog.Snapshot) Rules {
+	k := RulesOf(s)
+	for r := range k {
+		k[r] = nil
+	}
+	return k
 }

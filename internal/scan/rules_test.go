@@ -41,7 +41,7 @@ spec:
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}
-			known := rulesOf(catalog.NewStatic([]*policy.Program{program}))
+			known := RulesOf(catalog.NewStatic([]*policy.Program{program}))
 			of := report.RuleIn(program, program.Rules[0])
 			if scanned := len(known[of]) > 0; scanned != c.scanned {
 				t.Errorf("scanned is %v, want %v", scanned, c.scanned)
@@ -86,7 +86,7 @@ spec:
   validations: [{expression: "false"}]`,
 	} {
 		p := program(t, source)
-		known, of := rulesOf(catalog.NewStatic([]*policy.Program{p})), report.RuleIn(p, p.Rules[0])
+		known, of := RulesOf(catalog.NewStatic([]*policy.Program{p})), report.RuleIn(p, p.Rules[0])
 		if !known.Live(of) || !known.Elsewhere(pods, of) || known.Elsewhere(deployments, of) {
 			t.Errorf("%s: live %v, only admission finds results about Pods: %v, about Deployments: %v", name, known.Live(of), known.Elsewhere(pods, of), known.Elsewhere(deployments, of))
 		}

@@ -18,6 +18,7 @@ import (
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/report"
+	"ephor.invalid/ephor/internal/ring"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -27,14 +28,6 @@ type Sink interface {
 	Put(ctx context.Context, out policy.Outcome, evaluated report.Evaluated) (changed bool, err error)
 	// Prune removes results of kinds that are no longer scanned and of rules that no longer exist, within the share of this process.
 	Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules Rules, mine func(gk schema.GroupKind, namespace string) bool) error
-}
-
-// Rules reports which rules may have results in reports.
-type Rules interface {
-	// Live reports whether the rule exists and is reported.
-	Live(report.Rule) bool
-	// Elsewhere reports whether the rule is live, but scans do not evaluate it for objects of the kind.
-	Elsewhere(kind schema.GroupKind, r report.Rule) bool
 }
 
 // Options of a Scanner. All are required, except where the comment allows nil.
@@ -138,6 +131,9 @@ func New(o Options) *Scanner {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
+	if o.Share == nil {
+		o.Share = ring.Alone{}
+	}
 	// All objects are evaluated again within an interval, and with them everything is looked up that is needed.
 	lookups := &sources{world: o.Root, log: o.Log, now: o.Now, keep: 2 * max(o.Interval, time.Minute), seen: map[source]*content{}}
 	o.Root = lookups.root()
@@ -147,12 +143,8 @@ func New(o Options) *Scanner {
 // Rows returns the rows: one decides which kinds are scanned, one looks for changes of looked-up data, one runs a loop for each kind, and one
 // evaluates changed objects.
 func (s *Scanner) Rows() []controller.Row {
-	every := controller.EveryReplica
-	if s.o.Share != nil {
-		every = controller.Inside(s.o.Share)
-	}
 	return []controller.Row{
-		{Name: KindsName, Owner: every, Sources: []controller.Source{s.o.Catalog, &s.served, controller.Func(s.begin)}, Reconcile: controller.Singleton(s.reconcile)},
+		{Name: KindsName, Owner: controller.Inside(s.o.Share), Sources: []controller.Source{s.o.Catalog, &s.served, controller.Func(s.begin)}, Reconcile: controller.Singleton(s.reconcile)},
 		{Name: "scan-sources", Reconcile: controller.Singleton(func(ctx context.Context) (time.Duration, error) {
 			s.lookSources(ctx)
 			return sourcesEvery, nil
@@ -214,12 +206,10 @@ func (s *Scanner) apply(ctx context.Context) error {
 			s.o.Log.Info("kind no longer scanned", "kind", at.String())
 		}
 	}
-	if s.o.Share != nil {
-		if now := s.o.Share.Changed(); now != s.shared {
-			s.shared = now
-			for _, l := range s.loops {
-				l.poke()
-			}
+	if now := s.o.Share.Changed(); now != s.shared {
+		s.shared = now
+		for _, l := range s.loops {
+			l.poke()
 		}
 	}
 	for at, want := range wanted {
@@ -270,16 +260,21 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 		_, is := resources[gk]
 		return is || unknown(gk.Group) // an aggregated API that does not answer may serve the kind
 	}
-	var mine func(schema.GroupKind, string) bool
-	if s.o.Share != nil {
-		mine = func(gk schema.GroupKind, namespace string) bool {
-			if namespace != "" {
-				return s.o.Share.Owns(namespace)
-			}
-			return s.o.Share.Owns(resources[gk].key(""))
+	mine := func(gk schema.GroupKind, namespace string) bool { return s.o.Share.Owns(resources[gk].key(namespace)) }
+	return s.o.Sink.Prune(ctx, scanned, RulesOf(s.o.Catalog.Snapshot()), mine)
+}
+
+// Scanned returns the kinds that are scanned and may be listed.
+func (s *Scanner) Scanned() []schema.GroupKind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []schema.GroupKind
+	for _, l := range s.loops {
+		if l.evaluated.Load() {
+			out = append(out, l.set.Load().resource.GVK().GroupKind())
 		}
 	}
-	return s.o.Sink.Prune(ctx, scanned, rulesOf(s.o.Catalog.Snapshot()), mine)
+	return out
 }
 
 // Again requests another evaluation of a resource whose report differs from the result. It does not block.

@@ -15,7 +15,7 @@ type set struct {
 	resource Resource
 	snapshot *catalog.Snapshot
 	programs []*policy.Program
-	rules    rules
+	rules    Rules
 	// revision changes whenever the policies do.
 	revision uint64
 	// changes are the latest changes, the last one at the end; each belongs to one revision.
