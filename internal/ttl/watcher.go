@@ -68,13 +68,14 @@ func (w *watcher) sink() controller.Sink[*metav1.PartialObjectMetadata] {
 	}
 }
 
-// begin begins a list, and keep ends it: it forgets the objects that are not in it.
+// begin notes that a list begins.
 func (w *watcher) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.found = map[types.NamespacedName]bool{}
 }
 
+// dropUnfound forgets the objects that are not in the list, which has ended.
 func (w *watcher) dropUnfound() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
