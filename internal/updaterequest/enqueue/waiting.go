@@ -155,8 +155,9 @@ func (w *Writer) retry(ctx context.Context, name string) error {
 	switch {
 	case refused(err):
 		w.record(p.program, updaterequest.Reference(p.object.Spec.Resource), "its work is lost: "+err.Error())
-	case err != nil:
-		w.putBack(*p)
+	case err != nil && !w.putBack(*p): // requests took its place meanwhile
+		w.Log.Error("an UpdateRequest could not be written, and too many wait: its work is lost", "name", name, "error", err)
+		w.record(p.program, updaterequest.Reference(p.object.Spec.Resource), "its work is lost, since too many UpdateRequests are waiting: "+err.Error())
 	}
 	return err
 }

@@ -692,3 +692,33 @@ func (d *denying) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error 
 	}
 	return d.store.Create(ctx, u)
 }
+
+// Work whose place is taken while it is written again is reported as lost.
+func TestLostWhileRetried(t *testing.T) {
+	s := &store{down: errors.New("etcd has no leader")}
+	w, events, _ := writer(s, 1000)
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
+	before := len(events.events)
+	w.API = &filling{store: s, fill: func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.bytes = maxWaitingBytes
+	}}
+	if w.flush(t.Context()) == nil || w.Waiting() != 0 {
+		t.Errorf("%d UpdateRequests wait", w.Waiting())
+	}
+	if got := events.events[before:]; len(got) != 1 || !strings.Contains(got[0].Note, "its work is lost") {
+		t.Errorf("events: %v", got)
+	}
+}
+
+// filling calls fill during the creation of an object.
+type filling struct {
+	*store
+	fill func()
+}
+
+func (f *filling) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+	f.fill()
+	return f.store.Create(ctx, u)
+}
