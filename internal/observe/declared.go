@@ -144,7 +144,7 @@ var declared = []Instrument{
 	{Name: nameUpdateRequestsFailed, Kind: Counter, Ours: true,
 		Help: "UpdateRequests that could not be written before the response and are retried", Query: `increase(ephor_updaterequest_writes_failed_total[1h])`},
 	{Name: nameUpdateRequestsWaiting, Kind: Gauge, Ours: true,
-		Help: "UpdateRequests that wait in this process to be written", Query: `ephor_updaterequest_backlog`},
+		Help: "admission: UpdateRequests that wait to be written; background: rules whose work for existing or changed objects waits for updateRequestThreshold", Query: `ephor_updaterequest_backlog`},
 	{Name: nameCleanupStopped, Kind: Counter, Labels: []string{"policy_type", "policy_namespace?", "policy_name?"}, Ours: true,
 		Help: "runs of cleanup policies that deleted nothing because they would have exceeded --maxDeletionsPerRun"},
 	{Name: nameTTLStopped, Kind: Counter, Labels: ttlLabels[1:], Ours: true,

@@ -49,8 +49,9 @@ type Metrics struct {
 	exceptionErrors                                      *family
 	kinds                                                map[string]resultFamilies
 
-	mu           sync.Mutex // guards the configuration
-	waiting      atomic.Int64
+	mu           sync.Mutex   // guards the configuration
+	waiting      atomic.Int64 // UpdateRequests
+	rulesWaiting atomic.Int64
 	controllers  sync.Map // the registered names
 	policies     atomic.Pointer[func() []PolicyState]
 	exceptions   atomic.Pointer[func() map[string]int]
@@ -104,7 +105,7 @@ func NewMetrics(o Options) *Metrics {
 	get(nameLeftOut).collect = m.collectLeftOut
 	get(nameTrustFetched).collect, get(nameTrustFailures).collect = m.collectTrust, m.collectTrustFailures
 	get(nameExceptions).collect = m.collectExceptions
-	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
+	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load() + m.rulesWaiting.Load())) }
 	m.Configure(Config{})
 	return m
 }
@@ -381,10 +382,18 @@ func (m *Metrics) UpdateRequestFailed(waiting int) {
 	}
 }
 
-// UpdateRequestsWaiting sets the number of UpdateRequests that wait in this process to be written.
+// UpdateRequestsWaiting sets the number of UpdateRequests that wait to be written, and RulesWaiting that of rules whose work waits for
+// updateRequestThreshold. A process with both controllers has one metric for both.
 func (m *Metrics) UpdateRequestsWaiting(n int) {
 	if m != nil {
 		m.waiting.Store(int64(n))
+	}
+}
+
+// RulesWaiting is described at UpdateRequestsWaiting.
+func (m *Metrics) RulesWaiting(n int) {
+	if m != nil {
+		m.rulesWaiting.Store(int64(n))
 	}
 }
 

@@ -60,6 +60,7 @@ func TestNilDoesNothing(t *testing.T) {
 	m.UpdateRequests(1)
 	m.UpdateRequestFailed(1)
 	m.UpdateRequestsWaiting(1)
+	m.RulesWaiting(1)
 	m.Controller("x")
 	m.Forget()
 	m.Policies(nil)
@@ -68,6 +69,14 @@ func TestNilDoesNothing(t *testing.T) {
 	if next := http.NotFoundHandler(); m.HTTP(next) == nil {
 		t.Error("no handler")
 	}
+}
+
+// In a process with both controllers, the work that waits in one does not hide that of the other.
+func TestBacklogOfBothControllers(t *testing.T) {
+	m := NewMetrics(Options{})
+	m.RulesWaiting(2)
+	m.UpdateRequestsWaiting(0) // as after each write before a request is answered
+	contains(t, page(t, m), `ephor_updaterequest_backlog{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 2`)
 }
 
 // A Namespace is not in a namespace, although a request for it names one.

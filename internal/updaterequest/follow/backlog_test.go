@@ -17,11 +17,11 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 )
 
-// backlog has the last reported number of waiting UpdateRequests, and the number of events about them.
+// backlog has the last reported number of rules that wait, and the number of events about them.
 type backlog struct{ waiting, events int }
 
-func (*backlog) UpdateRequests(int)            {}
-func (b *backlog) UpdateRequestsWaiting(n int) { b.waiting = n }
+func (*backlog) UpdateRequests(int)   {}
+func (b *backlog) RulesWaiting(n int) { b.waiting = n }
 
 func (b *backlog) Record(e event.Event) {
 	if strings.Contains(e.Note, "its work is delayed") {

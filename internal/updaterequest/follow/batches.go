@@ -211,7 +211,7 @@ func (f *Follower) observe(of, waiting int) {
 	}
 	f.waiting[of] = waiting
 	if f.Observer != nil {
-		f.Observer.UpdateRequestsWaiting(f.waiting[ofRounds] + f.waiting[ofChanges])
+		f.Observer.RulesWaiting(f.waiting[ofRounds] + f.waiting[ofChanges])
 	}
 }
 

@@ -76,8 +76,8 @@ type Rules interface {
 type FollowerObserver interface {
 	// UpdateRequests is called with the number of existing UpdateRequests after each count.
 	UpdateRequests(n int)
-	// UpdateRequestsWaiting is called with the number of rules whose UpdateRequests wait to be written.
-	UpdateRequestsWaiting(n int)
+	// RulesWaiting is called with the number of rules whose UpdateRequests wait to be written.
+	RulesWaiting(n int)
 }
 
 type handled struct {
