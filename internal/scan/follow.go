@@ -95,7 +95,7 @@ func (l *loop) key(namespace, name, uid string) string {
 	return strings.Join([]string{l.set.Load().resource.GroupResource().String(), namespace, name, uid}, "/")
 }
 
-// begin begins the evaluation of one object, if it is known and nothing sweeps; looking.Done ends it.
+// begin notes that the evaluation of one object begins, if it is known and no sweep runs; looking.Done ends it.
 func (l *loop) begin(uid string) (known, sweeping bool) {
 	l.known.Lock()
 	defer l.known.Unlock()
@@ -129,10 +129,10 @@ func (s *Scanner) look(ctx context.Context, key string) (again time.Duration, er
 	s.objects <- struct{}{}
 	defer func() { <-s.objects }()
 	i, err := get(ctx, s.o.Objects, l.set.Load().resource, namespace, name)
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		return 0, nil
-	case err != nil, l.evaluateIfChanged(ctx, i, false):
+	}
+	if err != nil || l.evaluateIfChanged(ctx, i, false) {
 		return l.failed(uid), nil
 	}
 	return 0, nil
