@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,20 +120,9 @@ func (w *Watch) answered(ctx context.Context, objects []client.Object) error {
 }
 
 // configurations returns the configurations for resources.
-func (w *Watch) configurations(ctx context.Context) (out []client.Object, err error) {
-	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
-	var validating admissionv1.ValidatingWebhookConfigurationList
-	var mutating admissionv1.MutatingWebhookConfigurationList
-	if err := errors.Join(w.Client.List(ctx, &validating, ours), w.Client.List(ctx, &mutating, ours)); err != nil {
-		return nil, fmt.Errorf("list the webhook configurations: %w", err)
-	}
-	for i := range validating.Items {
-		out = append(out, &validating.Items[i])
-	}
-	for i := range mutating.Items {
-		out = append(out, &mutating.Items[i])
-	}
-	return slices.DeleteFunc(out, func(o client.Object) bool { return !concerns(o) }), nil
+func (w *Watch) configurations(ctx context.Context) ([]client.Object, error) {
+	all, err := webhookconf.List(ctx, w.Client)
+	return slices.DeleteFunc(all, func(o client.Object) bool { return !concerns(o) }), err
 }
 
 // each changes configurations. A conflict is not an error: the next round tries again.
@@ -152,10 +140,7 @@ func (w *Watch) each(ctx context.Context, objects []client.Object, change func(c
 			errs = append(errs, fmt.Errorf("update the webhook configuration %s: %w", o.GetName(), err))
 			continue
 		}
-		kind := "ValidatingWebhookConfiguration"
-		if _, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
-			kind = "MutatingWebhookConfiguration"
-		}
+		kind := webhookconf.KindOf(o)
 		w.Log.Warn("changed the failure policies", "kind", kind, "name", o.GetName(), "open", IsOpen(o))
 		if w.Events != nil {
 			w.Events.Record(event.Event{

@@ -118,58 +118,34 @@ var ownConfigurations = []string{webhookconf.ExtraValidating, webhookconf.ExtraM
 // configurations adds the webhook configurations that Kyverno does not have, and all others that no server answers. It leaves those that
 // Kyverno also has and answers, which now belong to Kyverno, and those without webhooks, which Kyverno keeps while no policy needs them.
 func (in *Installation) configurations(ctx context.Context, items *[]Item) error {
-	managed := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
-	var validating admissionv1.ValidatingWebhookConfigurationList
-	var mutating admissionv1.MutatingWebhookConfigurationList
-	if err := errors.Join(in.Client.List(ctx, &validating, managed), in.Client.List(ctx, &mutating, managed)); err != nil {
-		return fmt.Errorf("list webhook configurations: %w", err)
+	all, err := webhookconf.List(ctx, in.Client)
+	if err != nil {
+		return err
 	}
-	var all []configured
-	for i := range validating.Items {
-		c := configured{kind: "ValidatingWebhookConfiguration", object: &validating.Items[i]}
-		for _, w := range validating.Items[i].Webhooks {
-			c.to = append(c.to, w.ClientConfig)
-		}
-		all = append(all, c)
-	}
-	for i := range mutating.Items {
-		c := configured{kind: "MutatingWebhookConfiguration", object: &mutating.Items[i]}
-		for _, w := range mutating.Items[i].Webhooks {
-			c.to = append(c.to, w.ClientConfig)
-		}
-		all = append(all, c)
-	}
-	runs, empty := false, []configured(nil)
-	for _, c := range all {
-		switch name := c.object.GetName(); {
-		case slices.ContainsFunc(ownConfigurations, func(own string) bool { return strings.HasPrefix(name, own) }):
-			add(items, c.kind, c.object, "webhooks that only Ephor has")
-		case len(c.to) == 0:
-			empty = append(empty, c)
+	runs, empty := false, []client.Object(nil)
+	for _, o := range all {
+		switch servers := webhookconf.ServersOf(o); {
+		case slices.ContainsFunc(ownConfigurations, func(own string) bool { return strings.HasPrefix(o.GetName(), own) }):
+			add(items, webhookconf.KindOf(o), o, "webhooks that only Ephor has")
+		case len(servers) == 0:
+			empty = append(empty, o)
 		default:
-			answered, err := in.answersAny(ctx, c.to)
+			answered, err := in.answersAny(ctx, servers)
 			if err != nil {
 				return err
 			}
 			if !answered {
-				add(items, c.kind, c.object, "no Pod answers its webhooks")
+				add(items, webhookconf.KindOf(o), o, "no Pod answers its webhooks")
 			}
 			runs = runs || answered
 		}
 	}
-	for _, c := range empty {
+	for _, o := range empty {
 		if !runs {
-			add(items, c.kind, c.object, "it has no webhooks, and no Pod answers those of other configurations")
+			add(items, webhookconf.KindOf(o), o, "it has no webhooks, and no Pod answers those of other configurations")
 		}
 	}
 	return nil
-}
-
-// configured is a webhook configuration with the servers of its webhooks.
-type configured struct {
-	kind   string
-	object client.Object
-	to     []admissionv1.WebhookClientConfig
 }
 
 // answersAny reports whether a server answers one of the webhooks. A server outside the cluster cannot be checked, and counts as

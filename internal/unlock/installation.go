@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +50,7 @@ type Report struct {
 // prevent the note or the copy, the configurations are deleted first, and the note and the copy are written right after that.
 func (in *Installation) Open(ctx context.Context, lasting time.Duration) (Report, error) {
 	report := Report{Until: in.Now().UTC().Add(lasting).Truncate(time.Second)}
-	found, err := in.list(ctx)
+	found, err := webhookconf.List(ctx, in.Client)
 	if err != nil {
 		return report, err
 	}
@@ -102,28 +101,6 @@ func (l *Lost) Error() string {
 func (l *Lost) Unwrap() error { return l.Err }
 
 func lost(found []client.Object, err error) error { return &Lost{Configurations: found, Err: err} }
-
-// list reads all webhook configurations of the installation.
-func (in *Installation) list(ctx context.Context) ([]client.Object, error) {
-	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
-	var validating admissionv1.ValidatingWebhookConfigurationList
-	var mutating admissionv1.MutatingWebhookConfigurationList
-	err := in.Client.List(ctx, &validating, ours)
-	if err == nil {
-		err = in.Client.List(ctx, &mutating, ours)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the webhook configurations: %w", err)
-	}
-	var out []client.Object
-	for i := range validating.Items {
-		out = append(out, &validating.Items[i])
-	}
-	for i := range mutating.Items {
-		out = append(out, &mutating.Items[i])
-	}
-	return out, nil
-}
 
 // recordTime writes the time into the annotation of the ConfigMap. It creates a missing ConfigMap, but never its namespace.
 func (in *Installation) recordTime(ctx context.Context, report *Report) error {
@@ -205,7 +182,7 @@ func (in *Installation) guard(ctx context.Context, report *Report) error {
 			return ctx.Err()
 		case <-time.After(250 * time.Millisecond):
 		}
-		again, err := in.list(ctx)
+		again, err := webhookconf.List(ctx, in.Client)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,9 @@
 package webhookconf
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 
@@ -170,6 +173,39 @@ type PlainPath struct {
 	Path                string
 }
 
+// List returns the webhook configurations of both kinds that have our label.
+func List(ctx context.Context, r client.Reader) (out []client.Object, err error) {
+	ours := client.MatchingLabels{ManagedLabel: ManagedValue}
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	if err := errors.Join(r.List(ctx, &validating, ours), r.List(ctx, &mutating, ours)); err != nil {
+		return nil, fmt.Errorf("list the webhook configurations: %w", err)
+	}
+	for i := range validating.Items {
+		out = append(out, &validating.Items[i])
+	}
+	for i := range mutating.Items {
+		out = append(out, &mutating.Items[i])
+	}
+	return out, nil
+}
+
+// KindOf returns the kind of a webhook configuration, which typed objects do not hold.
+func KindOf(o client.Object) string {
+	if _, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
+		return "MutatingWebhookConfiguration"
+	}
+	return "ValidatingWebhookConfiguration"
+}
+
+// ServersOf returns what the webhooks of a configuration call.
+func ServersOf(o client.Object) (out []admissionv1.WebhookClientConfig) {
+	for _, w := range webhooksOf(o) {
+		out = append(out, *w.clientConfig())
+	}
+	return out
+}
+
 // Asks reports whether any webhook of the configuration calls our server. ours identifies our server.
 func Asks(o client.Object, ours func(admissionv1.WebhookClientConfig) bool) bool {
 	return slices.ContainsFunc(webhooksOf(o), func(w anyWebhook) bool { return ours(*w.clientConfig()) })
@@ -178,14 +214,10 @@ func Asks(o client.Object, ours func(admissionv1.WebhookClientConfig) bool) bool
 // PlainPaths returns the webhooks in the configurations that call our server at a path without a segment. ours identifies our server.
 func PlainPaths(ours func(admissionv1.WebhookClientConfig) bool, configurations ...client.Object) (out []PlainPath) {
 	for _, o := range configurations {
-		kind := "ValidatingWebhookConfiguration"
-		if _, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
-			kind = "MutatingWebhookConfiguration"
-		}
 		for _, w := range webhooksOf(o) {
 			c := w.clientConfig()
 			if _, plain, secret := secretpath.Split(PathOf(c)); !secret && plain != "" && ours(*c) {
-				out = append(out, PlainPath{Kind: kind, Configuration: o.GetName(), Path: plain})
+				out = append(out, PlainPath{Kind: KindOf(o), Configuration: o.GetName(), Path: plain})
 			}
 		}
 	}

@@ -124,7 +124,7 @@ func (c *cell) settle(programs ...*policy.Program) (out []string) {
 
 func (c *cell) paths() (out []string) {
 	c.t.Helper()
-	list, err := c.offenders.Reconciler.list(c.t.Context())
+	list, err := List(c.t.Context(), c.offenders.Reconciler.Reader)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	if err := errors.Join(failed...); err != nil || r.Own {
 		return written, err
 	}
-	stored, err := r.list(ctx)
+	stored, err := List(ctx, r.Reader)
 	if err != nil {
 		return written, err
 	}
@@ -101,30 +101,9 @@ func all(c Configurations) []client.Object {
 	return out
 }
 
-// list returns the stored configurations that have our label.
-func (r *Reconciler) list(ctx context.Context) ([]client.Object, error) {
-	var validating admissionv1.ValidatingWebhookConfigurationList
-	var mutating admissionv1.MutatingWebhookConfigurationList
-	ours := client.MatchingLabels{ManagedLabel: ManagedValue}
-	if err := r.Reader.List(ctx, &validating, ours); err != nil {
-		return nil, fmt.Errorf("list webhook configurations: %w", err)
-	}
-	if err := r.Reader.List(ctx, &mutating, ours); err != nil {
-		return nil, fmt.Errorf("list webhook configurations: %w", err)
-	}
-	var out []client.Object
-	for i := range validating.Items {
-		out = append(out, &validating.Items[i])
-	}
-	for i := range mutating.Items {
-		out = append(out, &mutating.Items[i])
-	}
-	return out, nil
-}
-
 // Stored returns the current rules of resource webhooks (Input.Stored).
 func (r *Reconciler) Stored(ctx context.Context) (func(configuration, webhook string) []admissionv1.RuleWithOperations, error) {
-	stored, err := r.list(ctx)
+	stored, err := List(ctx, r.Reader)
 	if err != nil {
 		return nil, err
 	}
