@@ -12,7 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -205,7 +204,7 @@ func (p *admitting) watch(ctx context.Context) error {
 		intake.Watch{Object: serving.OwnerObject(), Handler: toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { p.rolesChanged() },
 			UpdateFunc: func(before, after any) {
-				if versionOf(before) != versionOf(after) {
+				if intake.Changed(before, after) {
 					p.rolesChanged()
 				}
 			},
@@ -226,14 +225,6 @@ func handler(f func(any)) toolscache.ResourceEventHandlerFuncs {
 func (p *admitting) rolesChanged() {
 	p.asked.Doubt()
 	p.policiesChanged.Fire()
-}
-
-func versionOf(obj any) string {
-	o, _ := obj.(metav1.Object)
-	if o == nil {
-		return ""
-	}
-	return o.GetResourceVersion()
 }
 
 // rolesNeeded reports whether a policy or the settings use roles.

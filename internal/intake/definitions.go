@@ -41,7 +41,7 @@ func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) err
 			}
 		},
 		UpdateFunc: func(before, after any) {
-			if versionOf(before) != versionOf(after) { // not only a resync
+			if Changed(before, after) {
 				news()
 			}
 		},
@@ -76,11 +76,11 @@ func repeated(ctx context.Context, changed func(), after ...time.Duration) func(
 	}
 }
 
-func versionOf(obj any) string {
-	if o, ok := obj.(metav1.Object); ok {
-		return o.GetResourceVersion()
-	}
-	return ""
+// Changed reports whether an update of an informer is a change of the object, and not only a resync.
+func Changed(before, after any) bool {
+	a, ok := before.(metav1.Object)
+	b, also := after.(metav1.Object)
+	return ok && also && a.GetResourceVersion() != b.GetResourceVersion()
 }
 
 // defined reports whether a custom kind has a definition. Without the right to read definitions it returns false.

@@ -45,10 +45,7 @@ func (o *objects) handler() toolscache.ResourceEventHandler {
 		AddFunc:    func(obj any) { o.set(obj) },
 		UpdateFunc: func(_, obj any) { o.set(obj) },
 		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if u := tree(obj); u != nil {
+			if u := tree(Deleted(obj)); u != nil {
 				o.remove(u)
 			}
 		},

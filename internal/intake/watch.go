@@ -33,6 +33,14 @@ func Object(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
+// Deleted returns the object of a deletion in its last known state.
+func Deleted(obj any) any {
+	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		return gone.Obj
+	}
+	return obj
+}
+
 // start starts the informer of a kind with its handler. synced reports whether the handler has seen all existing objects.
 func start(ctx context.Context, from cache.Cache, w Watch) (synced toolscache.InformerSynced, err error) {
 	informer, err := informerOf(ctx, from, w)

@@ -22,6 +22,8 @@ import (
 	"ephor.invalid/ephor/internal/certs"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/webhookconf"
 )
 
 // Flags configure the certificates of a server, its address and its paths.
@@ -121,10 +123,7 @@ func (c *Certificates) key(secret string) client.ObjectKey {
 // Handler follows the two Secrets.
 func (c *Certificates) Handler(ctx context.Context) toolscache.ResourceEventHandler {
 	news := func(obj any) {
-		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		if s, ok := obj.(*corev1.Secret); ok && s.Name != c.Flags.CASecret && s.Name != c.Flags.TLSSecret {
+		if s, ok := intake.Deleted(obj).(*corev1.Secret); ok && s.Name != c.Flags.CASecret && s.Name != c.Flags.TLSSecret {
 			return
 		}
 		c.wake.Fire()
@@ -255,28 +254,18 @@ func (c *Certificates) Renew() []controller.Row {
 
 // published returns the CA bundles of the webhook configurations that call our server.
 func (c *Certificates) published(ctx context.Context) ([][]byte, error) {
-	var validating admissionv1.ValidatingWebhookConfigurationList
-	var mutating admissionv1.MutatingWebhookConfigurationList
-	reader := c.manager.GetCache()
-	if err := errors.Join(reader.List(ctx, &validating), reader.List(ctx, &mutating)); err != nil {
-		return nil, fmt.Errorf("list the webhook configurations: %w", err)
+	configurations, err := webhookconf.List(ctx, c.manager.GetCache())
+	if err != nil {
+		return nil, err
 	}
 	seen := map[string]bool{}
 	var out [][]byte
-	add := func(to admissionv1.WebhookClientConfig) {
-		if c.Ours(to) && !seen[string(to.CABundle)] {
-			seen[string(to.CABundle)] = true
-			out = append(out, to.CABundle)
-		}
-	}
-	for _, cfg := range validating.Items {
-		for _, w := range cfg.Webhooks {
-			add(w.ClientConfig)
-		}
-	}
-	for _, cfg := range mutating.Items {
-		for _, w := range cfg.Webhooks {
-			add(w.ClientConfig)
+	for _, o := range configurations {
+		for _, to := range webhookconf.ServersOf(o) {
+			if c.Ours(to) && !seen[string(to.CABundle)] {
+				seen[string(to.CABundle)] = true
+				out = append(out, to.CABundle)
+			}
 		}
 	}
 	return out, nil

@@ -18,6 +18,7 @@ import (
 	"ephor.invalid/ephor/internal/admission"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/intake"
 	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/names"
 	"ephor.invalid/ephor/internal/secretpath"
@@ -225,10 +226,7 @@ func (p *Paths) Handler() toolscache.ResourceEventHandler {
 		}
 	}
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: take, UpdateFunc: func(_, obj any) { take(obj) }, DeleteFunc: func(obj any) {
-		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		if s, ok := obj.(*corev1.Secret); ok && p.on && s.Name == p.store.Name {
+		if s, ok := intake.Deleted(obj).(*corev1.Secret); ok && p.on && s.Name == p.store.Name {
 			p.mu.Lock()
 			p.secret = nil
 			p.mu.Unlock()
@@ -252,20 +250,8 @@ func (p *Paths) Configurations(next toolscache.ResourceEventHandlerFuncs) toolsc
 }
 
 // stored returns the cached configurations.
-func (p *Paths) stored() (all []client.Object, err error) {
-	var validating admissionv1.ValidatingWebhookConfigurationList
-	var mutating admissionv1.MutatingWebhookConfigurationList
-	reader := p.manager.GetCache()
-	if err := errors.Join(reader.List(context.Background(), &validating), reader.List(context.Background(), &mutating)); err != nil {
-		return nil, fmt.Errorf("list the webhook configurations: %w", err)
-	}
-	for i := range validating.Items {
-		all = append(all, &validating.Items[i])
-	}
-	for i := range mutating.Items {
-		all = append(all, &mutating.Items[i])
-	}
-	return all, nil
+func (p *Paths) stored() ([]client.Object, error) {
+	return webhookconf.List(context.Background(), p.manager.GetCache())
 }
 
 // stand updates the plain paths from the cached configurations.
