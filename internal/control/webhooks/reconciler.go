@@ -169,38 +169,41 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 		}
 		f.inForce.Store(&now)
 	}
-	mistakes := map[string]error{} // mistakes of policies that were stored without our review
+	again, err = f.writeStatuses(ctx, objects, broken, programs, ready)
+	if wait := f.Offenders.Waiting(left); wait > 0 {
+		again = min(wait, cmp.Or(again, wait))
+	}
+	switch {
+	case unknown > 0 && settling:
+		again = retrySettling
+	case unknown > 0:
+		again = min(retryUnknown, cmp.Or(again, retryUnknown))
+	}
+	return all, again, err
+}
+
+// writeStatuses writes the status of each policy, and returns when rights that are in one are looked up again; 0 for never. A failure for one
+// policy keeps none of the others from its status.
+func (f *Reconciler) writeStatuses(
+	ctx context.Context, objects map[policy.ID]*unstructured.Unstructured, broken map[policy.ID]error, programs []*policy.Program, ready webhookconf.Readiness,
+) (again time.Duration, failed error) {
 	byID := make(map[policy.ID]*policy.Program, len(programs))
 	for _, p := range programs {
 		byID[p.Identity()] = p
-		if err := p.Diags.Errors().Err(); err != nil {
-			mistakes[webhookconf.ProgramKey(p)] = err
-		}
 	}
-	var failed error
 	f.Asked.round()
 	lacking, working := false, false
 	maps.DeleteFunc(f.lacked, func(id policy.ID, _ string) bool { return objects[id] == nil })
 	for id, object := range objects {
-		key := id.String()
-		notReady, known := ready[key]
-		if err := broken[id]; err != nil {
-			notReady = err
-		} else if !known {
-			continue // its compilation ends soon and starts the next round
-		} else if err := mistakes[key]; err != nil && notReady == nil {
-			notReady = err
-		}
-		if errors.Is(notReady, webhookconf.ErrSettling) {
-			if status.IsNew(f.Status.Families, object) {
-				continue // a policy must not be reported as ready before it is enforced
-			}
-			notReady = nil
+		notReady, known := f.notReady(object, byID[id], broken[id], ready)
+		if !known {
+			continue
 		}
 		if notReady != nil {
-			f.Log.Warn("policy is not ready", "policy", key, "error", notReady)
+			f.Log.Warn("policy is not ready", "policy", id.String(), "error", notReady)
 		}
 		state := family.State{Program: byID[id], NotReady: notReady, Withheld: f.Withholds(byID[id]), Now: time.Now()}
+		var err error
 		if of := status.Of(f.Status.Families, object); of != nil && of.Rights {
 			if state.Missing, err = f.Rights.Missing(ctx, state.Program, of.Listable); err != nil {
 				failed = err
@@ -219,7 +222,7 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 		f.report(id, state)
 		s, err := status.Desired(f.Status.Families, object, state)
 		if err != nil {
-			f.Log.Error("no status can be written", "policy", key, "error", err)
+			f.Log.Error("no status can be written", "policy", id.String(), "error", err)
 			continue
 		}
 		if s == nil {
@@ -227,22 +230,31 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 		}
 		written, err := f.Status.Write(ctx, object, s)
 		if err != nil {
-			failed = err // continue, since the other policies need their status, too
+			failed = err
 		} else if written {
 			f.reportServer(object, state.Program)
 		}
 	}
-	again = f.Asked.again(lacking, working)
-	if wait := f.Offenders.Waiting(left); wait > 0 {
-		again = min(wait, cmp.Or(again, wait))
+	return f.Asked.again(lacking, working), failed
+}
+
+// notReady returns the reason why a policy is not ready; nil if it is. known is false if this is not decided yet: another round follows soon.
+func (f *Reconciler) notReady(object *unstructured.Unstructured, p *policy.Program, broken error, ready webhookconf.Readiness) (reason error, known bool) {
+	if broken != nil {
+		return broken, true
 	}
-	switch {
-	case unknown > 0 && settling:
-		again = retrySettling
-	case unknown > 0:
-		again = min(retryUnknown, cmp.Or(again, retryUnknown))
+	if p == nil {
+		return nil, false // its compilation ends soon
 	}
-	return all, again, failed
+	switch reason, known = ready[webhookconf.ProgramKey(p)]; {
+	case known && reason == nil: // a policy that was stored without our review may have mistakes
+		return p.Diags.Errors().Err(), true
+	case !errors.Is(reason, webhookconf.ErrSettling):
+		return reason, known
+	case status.IsNew(f.Status.Families, object):
+		return nil, false // a policy must not be reported as ready before it is enforced
+	}
+	return nil, true
 }
 
 // leftOut is the number of policies whose webhooks are left out.
