@@ -1,30 +1,28 @@
 package scope
 
 import (
-	"context"
-
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
 )
 
-// requestRoot is the variable `request` for partial reads: the common fields need no document, and an unused old object is not decoded.
-type requestRoot struct {
-	request *policy.Request
-	ctx     context.Context
-}
+// requestRoot is the variable `request` for partial reads: the common fields need no document, and an unused old object is not decoded. It is
+// the call with the request.
+type requestRoot policy.Call
 
-// requestVariable returns the value of the variable `request` for r, in a scope of the rule.
-func requestVariable(ctx context.Context, r *policy.Request, rule *policy.Rule) (any, error) {
-	if rule == nil || !rule.Needs.Roles {
-		return &requestRoot{r, ctx}, nil
+// requestVariable returns the value of the variable `request` in the call.
+func requestVariable(c *policy.Call) (any, error) {
+	if c.Rule == nil || !c.Rule.Needs.Roles {
+		return (*requestRoot)(c), nil
 	}
-	return r.Document(ctx, true)
+	return c.Request.Document(c.Context(), true)
 }
 
 // WithObject returns a child scope with another request.object.
 func (s *Scope) WithObject(object any) (*Scope, error) {
-	v, err := requestVariable(s.Context(), s.Request.WithObject(value.Of(object)), s.Rule)
+	call := *s.Call
+	call.Request = s.Request.WithObject(value.Of(object))
+	v, err := requestVariable(&call)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +31,7 @@ func (s *Scope) WithObject(object any) (*Scope, error) {
 
 // Field implements jmespath.Root.
 func (r *requestRoot) Field(name string) (v any, ok bool, err error) {
-	q := r.request
+	q := r.Request
 	switch name {
 	case "operation":
 		return string(q.Operation), true, nil
@@ -46,7 +44,7 @@ func (r *requestRoot) Field(name string) (v any, ok bool, err error) {
 		v, err = q.OldObject.Value()
 		return v, err == nil, err
 	}
-	document, err := q.Document(r.ctx, false)
+	document, err := r.document()
 	if err != nil {
 		return nil, false, err
 	}
@@ -56,11 +54,15 @@ func (r *requestRoot) Field(name string) (v any, ok bool, err error) {
 
 // Value implements jmespath.Root.
 func (r *requestRoot) Value() (any, error) {
-	document, err := r.request.Document(r.ctx, false)
+	document, err := r.document()
 	if err != nil {
 		return nil, err
 	}
 	return document, nil
+}
+
+func (r *requestRoot) document() (map[string]any, error) {
+	return r.Request.Document((*policy.Call)(r).Context(), false)
 }
 
 // whole returns v, or the whole document if v reads fields of a document on demand.

@@ -209,7 +209,7 @@ func (s *Scope) known(name string) (any, bool, error) {
 	}
 	switch name {
 	case "request":
-		v, err := requestVariable(s.Context(), s.Request, s.Rule)
+		v, err := requestVariable(s.Call)
 		return v, err == nil, err
 	case "serviceAccountName":
 		_, n := s.Request.ServiceAccount()
