@@ -96,7 +96,8 @@ type exceptionsOf struct {
 	kinds   []string // of the policies that have such exceptions
 	// seals are the approvals of the states that were put into the catalog. Other changes of a status are no change of the exception.
 	seals map[policy.ExceptionID]string
-	turn  sync.Mutex // held while a state of an object is put into the catalog, so that an older one never comes last
+	later map[policy.ExceptionID]*time.Timer // for approvals that are checked again
+	turn  sync.Mutex                         // held while a state of an object is put into the catalog, so that an older one never comes last
 }
 
 // approvalKnown reports whether the exception was put with the approval that it has.
@@ -207,16 +208,28 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	x.remove(id)
 	x.Log.Info("exception is pending", "exception", e.Key(), "group", id.Group, "error", err)
 	if err != nil || news { // the keys cannot be read, or were read before the key of this approval was made
-		key := idOf(u)
-		time.AfterFunc(approvalPause, func() {
-			x.turn.Lock()
-			defer x.turn.Unlock()
-			if last := x.objects.get(key); last != nil {
-				_ = x.objects.safely(last, func() error { return x.put(last) })
-			}
-		})
+		x.checkLater(id, idOf(u))
 	}
 	return false
+}
+
+// checkLater checks the approval of an exception again after approvalPause, once however often it is called meanwhile.
+func (x *exceptionsOf) checkLater(id policy.ExceptionID, key policy.ID) {
+	if t := x.later[id]; t != nil {
+		t.Reset(approvalPause)
+		return
+	}
+	if x.later == nil {
+		x.later = map[policy.ExceptionID]*time.Timer{}
+	}
+	x.later[id] = time.AfterFunc(approvalPause, func() {
+		x.turn.Lock()
+		defer x.turn.Unlock()
+		delete(x.later, id)
+		if last := x.objects.get(key); last != nil {
+			_ = x.objects.safely(last, func() error { return x.put(last) })
+		}
+	})
 }
 
 // approvalPause is the time after which an approval is checked again that could not be checked. Keys in memory are younger by then.

@@ -327,7 +327,16 @@ func TestPendingExceptions(t *testing.T) {
 		if n := asked.Load(); n != 1 {
 			t.Errorf("a false approval is checked %d more times, want 1", n)
 		}
-		h.OnDelete(object("ann", 5))
+		broken.Store(true)
+		asked.Store(0)
+		for i := range int64(50) {
+			h.OnUpdate(nil, object("ann", 6+i))
+		}
+		time.Sleep(10*approvalPause + time.Second)
+		if n := asked.Load(); n != 50+10 {
+			t.Errorf("50 changes while the keys cannot be read, and 10 pauses: checked %d times, want 60", n)
+		}
+		h.OnDelete(object("ann", 60))
 		if len(x.Pending())+len(c.Snapshot().Exceptions()) > 0 {
 			t.Error("it is deleted")
 		}
