@@ -223,6 +223,9 @@ func TestT1PathsOfKyverno(t *testing.T) {
 			webhooks, _ := item["webhooks"].([]any)
 			for _, w := range webhooks {
 				service := w.(map[string]any)["clientConfig"].(map[string]any)["service"].(map[string]any)
+				if service["name"] != "kyverno-svc" {
+					continue // of the cleanup controller, which does not run now
+				}
 				service["path"] = regexp.MustCompile(`^/[0-9a-f]{64}/`).ReplaceAllString(service["path"].(string), "/")
 			}
 			text, err := json.Marshal(item)
