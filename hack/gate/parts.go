@@ -125,7 +125,7 @@ var waiting = []part{
 			return err
 		}
 		defer stop()
-		return test(suite{packages: clusters, flags: []string{"-count=1", "-timeout=30m", fmt.Sprintf("-p=%d", sideBySide)}})(g)
+		return test(suite{packages: clusters, flags: []string{"-count=1", "-timeout=45m", fmt.Sprintf("-p=%d", sideBySide)}})(g)
 	}},
 }
 
