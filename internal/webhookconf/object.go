@@ -2,7 +2,6 @@ package webhookconf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -178,8 +177,10 @@ func List(ctx context.Context, r client.Reader) (out []client.Object, err error)
 	ours := client.MatchingLabels{ManagedLabel: ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
-	if err := errors.Join(r.List(ctx, &validating, ours), r.List(ctx, &mutating, ours)); err != nil {
-		return nil, fmt.Errorf("list the webhook configurations: %w", err)
+	for _, list := range []client.ObjectList{&validating, &mutating} {
+		if err := r.List(ctx, list, ours); err != nil {
+			return nil, fmt.Errorf("list the webhook configurations: %w", err)
+		}
 	}
 	for i := range validating.Items {
 		out = append(out, &validating.Items[i])
