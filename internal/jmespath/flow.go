@@ -76,12 +76,6 @@ func (f *flow) walk(n *node, at *value.Part) *value.Part {
 	case nExpref:
 		return &value.Part{} // it is evaluated on the items of another argument, which is marked as read
 	}
-	if n.kind == nCall && n.name == "keys" && len(n.items) == 1 {
-		of := f.walk(n.items[0], at)
-		of.ReadNames()
-		f.Items(of).Read() // the error for a list shows it
-		return &value.Part{}
-	}
 	// Calls, negations and comparisons read their operands and create a new value.
 	for _, operand := range append([]*node{n.left, n.right}, n.items...) {
 		if operand != nil {

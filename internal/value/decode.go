@@ -109,18 +109,16 @@ func (r *Reader) object(sc *scratch, depth int, f *Fields) (any, error) {
 		if done {
 			break
 		}
-		var v any
 		below, omitted := f.member(key)
-		if omitted || below == onlyName {
-			err = r.skip(depth)
-		} else {
-			v, err = r.value(sc, depth, below)
+		if omitted {
+			if err := r.skip(depth); err != nil {
+				return nil, err
+			}
+			continue
 		}
+		v, err := r.value(sc, depth, below)
 		if err != nil {
 			return nil, err
-		}
-		if omitted {
-			continue
 		}
 		sc.keys = append(sc.keys, key)
 		if err := r.push(sc, v); err != nil {

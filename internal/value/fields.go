@@ -19,9 +19,6 @@ type Fields struct {
 	every bool
 }
 
-// onlyName is the place of a member of which nothing but the name is read.
-var onlyName = &Fields{}
-
 // ReadAll marks everything below as read.
 func (f *Fields) ReadAll() { f.whole = true }
 
@@ -29,7 +26,7 @@ func (f *Fields) ReadAll() { f.whole = true }
 func (f *Fields) ReadAllBut(name string) { f.rest, f.except = true, name }
 
 // ReadNames marks the names of all members as read, if the place is an object: the decoded object then has as many as the document. Member
-// defines which parts of a member are read; others are null.
+// defines which parts of a member are read; others are read as a whole.
 func (f *Fields) ReadNames() { f.every = true }
 
 // All reports whether everything below is read.
@@ -97,9 +94,6 @@ func (f *Fields) Reads(path ...string) bool {
 	if m := f.Get(path[0]); m != nil {
 		return m.Reads(path[1:]...)
 	}
-	if f.every && len(path) == 1 {
-		return true
-	}
 	if path[0] != "*" {
 		return f.rest && path[0] != f.except
 	}
@@ -110,7 +104,7 @@ func (f *Fields) Reads(path ...string) bool {
 }
 
 // String returns the tree for people: {kind metadata{name labels{…}} spec{containers[{image}]}}, with … for everything below (after names:
-// for the names of all other members) and -name for an omitted member.
+// for all other members) and -name for an omitted member.
 func (f *Fields) String() string {
 	switch {
 	case f == nil, f.whole:
@@ -149,25 +143,19 @@ func (f *Fields) Merge(o *Fields) {
 	}
 }
 
-// member returns the Fields of a member: nil for all of it, onlyName for its name; omitted means that it is not read at all. A place without
-// named members is read as a whole: either only its presence matters, or it was expected to be a list.
+// member returns the Fields of a member: nil for all of it; omitted means that it is not read at all. A place without named members is read
+// as a whole: either only its presence matters, or it was expected to be a list.
 func (f *Fields) member(name string) (below *Fields, omitted bool) {
 	switch {
 	case f == nil, f.whole:
 		return nil, false
-	case len(f.names) == 0 && !f.rest && !f.every:
+	case len(f.names) == 0 && !f.rest:
 		return nil, false
 	}
 	if m := f.Get(name); m != nil {
 		return m, false
 	}
-	switch {
-	case f.rest && name != f.except:
-		return nil, false
-	case f.every:
-		return onlyName, false
-	}
-	return nil, true
+	return nil, !f.every && (!f.rest || name == f.except)
 }
 
 // item returns the Fields of the items of a list; nil for all of them.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -226,24 +225,5 @@ func TestPartKeepsText(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A place of which the names are read is known by all its names, and its other members only by theirs.
-func TestReadNames(t *testing.T) {
-	read := &Fields{}
-	read.ReadNames()
-	read.Member("a").Member("b")
-	for path, want := range map[string]bool{"a": true, "a.b": true, "a.c": false, "x": true, "x.y": false, "*": true} {
-		if got := read.Reads(strings.Split(path, ".")...); got != want {
-			t.Errorf("%s is read: %t", path, got)
-		}
-	}
-	v, err := NewReader(`{"a":{"b":1,"c":2},"x":{"y":[1]},"z":"text"}`).AnyOf(read)
-	if got := JSON(v); err != nil || got != `{"a":{"b":1},"x":null,"z":null}` {
-		t.Errorf("%s %v", got, err)
-	}
-	if _, err := NewReader(`{"x":{"y":[1}}`).AnyOf(read); err == nil {
-		t.Error("the syntax of what is not read is not checked")
 	}
 }
