@@ -229,6 +229,6 @@ func TestUnlockWithoutControllers(t *testing.T) {
 		}
 		return nil
 	})
-	// The restored webhooks denied this request.
+	// Until then the webhooks may deny this request.
 	cluster.Must(t, "", "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace, "--ignore-not-found")
 }

@@ -213,7 +213,7 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	return false
 }
 
-// checkLater checks the approval of an exception again after approvalPause, once however often it is called meanwhile.
+// checkLater checks the approval of an exception again after approvalPause. A further call before that puts the check off. The caller holds turn.
 func (x *exceptionsOf) checkLater(id policy.ExceptionID, key policy.ID) {
 	if t := x.later[id]; t != nil {
 		t.Reset(approvalPause)

@@ -38,11 +38,10 @@ func (w *Writer) WriteGlobalContext(ctx context.Context, object *unstructured.Un
 	return w.write(ctx, object, tree)
 }
 
-// WriteAdmissionPolicy stores the part of the status about the generated policy of the API server. It changes no other field. A deleted
-// policy is not an error.
-func (w *Writer) WriteAdmissionPolicy(ctx context.Context, object *unstructured.Unstructured, part map[string]any) error {
-	_, err := Patch(ctx, w.Client, object, nil, part)
-	return err
+// WriteAdmissionPolicy stores the part of the status about the generated policy of the API server, and reports whether it did. It changes no
+// other field. A deleted policy is not an error.
+func (w *Writer) WriteAdmissionPolicy(ctx context.Context, object *unstructured.Unstructured, part map[string]any) (written bool, err error) {
+	return Patch(ctx, w.Client, object, nil, part)
 }
 
 // write replaces the status, unless the given object already has it.

@@ -88,7 +88,9 @@ func (n *Reconciler) Once(ctx context.Context) (time.Duration, error) {
 			round.waits = true
 			continue
 		}
-		errs = append(errs, n.Status.WriteAdmissionPolicy(ctx, p.object, p.translator.Status(generated, message)))
+		written, err := n.Status.WriteAdmissionPolicy(ctx, p.object, p.translator.Status(generated, message))
+		errs = append(errs, err)
+		round.waits = round.waits || err == nil && !written // the policy was deleted, or another writer was faster
 	}
 	if !round.waits || n.soon.First == 0 {
 		n.soon = soon

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,9 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"ephor.invalid/ephor/internal/catalog"
+	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/vapgen"
 )
 
@@ -54,5 +58,32 @@ func TestRoundsThatWait(t *testing.T) {
 	}
 	if lists == 0 || lists > 60*minutes {
 		t.Errorf("%d lists in %d minutes", lists, minutes)
+	}
+}
+
+// A status that another writer kept from being written is written in a further round.
+func TestStatusAfterAConflict(t *testing.T) {
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p, uid: u, generation: 1}, spec: {rules: [
+	  {name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {cel: {generate: true, expressions: [{expression: "true"}]}}}]}}`), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	all := catalog.New()
+	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: all, Families: compile.Product, Log: slog.New(slog.DiscardHandler)})
+	policies.Add(u)
+	writes := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build(), interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			writes++
+			return apierrors.NewConflict(schema.GroupResource{}, "p", nil)
+		},
+	})
+	n := &Reconciler{
+		Policies: policies, Catalog: all, Log: slog.New(slog.DiscardHandler), Status: &status.Writer{Client: c},
+		Resources: discovery.List{{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}},
+		Apply:     &vapgen.Reconciler{Client: c, Reader: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
+	}
+	if again, err := n.Once(t.Context()); err != nil || again == 0 || again >= retryNative || writes == 0 {
+		t.Errorf("again in %s, %d writes, %v", again, writes, err)
 	}
 }
