@@ -176,7 +176,7 @@ func codeWays() map[string]way {
 			return resize(t, "running", cpu)
 		}, "at most 2 CPUs"},
 		"Sidecars that another webhook injects": {func(t *testing.T, bad bool) error {
-			cluster.Apply(t, strings.ReplaceAll(codeInjector, "IMAGE", image(bad)))
+			cluster.Apply(t, strings.NewReplacer("IMAGE", image(bad), "BAD", fmt.Sprint(bad)).Replace(codeInjector))
 			var err error
 			eventually(t, func() error {
 				var out string
@@ -222,6 +222,7 @@ func codeWays() map[string]way {
 	}
 }
 
+// codeInjector selects Pods by a label with the value BAD, so that an injector that is not yet in force injects nothing instead of its former image.
 const codeInjector = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -230,7 +231,7 @@ spec:
   background: false
   rules:
   - name: sidecar
-    match: {any: [{resources: {kinds: [Pod], selector: {matchLabels: {inject: "?*"}}}}]}
+    match: {any: [{resources: {kinds: [Pod], selector: {matchLabels: {inject: "BAD"}}}}]}
     mutate: {patchStrategicMerge: {spec: {containers: [{name: sidecar, image: "IMAGE"}]}}}
 `
 
