@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -122,6 +123,22 @@ func TestCompare(t *testing.T) {
 	}
 	if strings.Contains(got, "HALF: ./a") {
 		t.Errorf("a test that did not grow by half is named:\n%s", got)
+	}
+}
+
+// On a machine that takes twice as long for everything, only the row that grew more is named.
+func TestCompareOnASlowMachine(t *testing.T) {
+	known := map[string]float64{}
+	var times []measured
+	for i := range 12 {
+		name := fmt.Sprintf("part: %d", i)
+		known[name] = 10
+		times = append(times, measured{20 * time.Second, name})
+	}
+	times[3].took = 40 * time.Second
+	got := strings.Join(compare(times, known), "\n")
+	if strings.Count(got, "GREW BY HALF") != 1 || !strings.Contains(got, "GREW BY HALF: part: 3 took 40.0 s, and 10.0 s") || !strings.Contains(got, "2.0 x the times") {
+		t.Errorf("got\n%s", got)
 	}
 }
 

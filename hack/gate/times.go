@@ -56,6 +56,23 @@ func rows(times []measured) (parts, packages, tests []measured) {
 	return parts, packages, tests[:min(len(tests), slowest)]
 }
 
+// slowness returns the factor by which the run was slower than that of the list: the median over the rows that both have, at least 1. Without it
+// a slow or busy machine would name every row. With few rows it is 1, since their growth may be real.
+func slowness(times []measured, known map[string]float64) float64 {
+	const fewest, shortest = 10, 5 // rows, seconds
+	var ratios []float64
+	for _, m := range times {
+		if before := known[m.name]; before >= shortest {
+			ratios = append(ratios, m.took.Seconds()/before)
+		}
+	}
+	if len(ratios) < fewest {
+		return 1
+	}
+	slices.Sort(ratios)
+	return max(1, ratios[len(ratios)/2])
+}
+
 // compare returns the lines about times: parts, packages, the slowest tests, and what grew by half against the list.
 func compare(times []measured, known map[string]float64) (out []string) {
 	parts, packages, tests := rows(times)
@@ -70,9 +87,13 @@ func compare(times []measured, known map[string]float64) (out []string) {
 			out = append(out, m.String())
 		}
 	}
+	slower := slowness(times, known)
+	if slower > 1 {
+		out = append(out, fmt.Sprintf("this run took %.1f x the times in %s (median); only what grew by half beside that is named", slower, timesFile))
+	}
 	for _, m := range times {
 		// Less than two seconds are noise.
-		if before, ok := known[m.name]; ok && m.took.Seconds() > max(before*1.5, before+2) {
+		if before, ok := known[m.name]; ok && m.took.Seconds() > slower*max(before*1.5, before+2) {
 			out = append(out, fmt.Sprintf("GREW BY HALF: %s took %.1f s, and %.1f s in %s", m.name, m.took.Seconds(), before, timesFile))
 		}
 	}
