@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,7 +22,7 @@ func describeArgs(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if check := c.Args; check != nil {
 			c.Args = func(cmd *cobra.Command, args []string) error {
-				return withUsage(cmd, nameFile(cmd, args, check(cmd, args)))
+				return withUsage(cmd, nameArguments(cmd, nameFile(cmd, args, check(cmd, args))))
 			}
 		}
 		describeArgs(c)
@@ -37,6 +38,15 @@ func nameFile(cmd *cobra.Command, args []string, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w\n(name files with --filename: %s -f %s)", err, cmd.CommandPath(), args[0])
+}
+
+// nameArguments adds the arguments of the command to an error about them, unless it has a hint already.
+func nameArguments(cmd *cobra.Command, err error) error {
+	_, arguments, some := strings.Cut(cmd.Use, " ")
+	if err == nil || !some || strings.Contains(err.Error(), "\n") {
+		return err
+	}
+	return fmt.Errorf("%w\n(%s %s)", err, cmd.CommandPath(), arguments)
 }
 
 // flagError suggests the flag that the user probably meant instead of an unknown one.
