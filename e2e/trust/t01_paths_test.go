@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,12 +70,18 @@ func port(t testing.TB, service, path, body string) int {
 	return res.StatusCode
 }
 
-// standing returns the paths in the stored configurations of both kinds.
-func standing(t testing.TB) []string {
+// standing returns the paths in the stored configurations of both kinds; with services, only those of their webhooks.
+func standing(t testing.TB, services ...string) (paths []string) {
 	t.Helper()
 	out := cluster.Must(t, "", "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations",
-		"-o", `jsonpath={range .items[*].webhooks[*]}{.clientConfig.service.path}{"\n"}{end}`)
-	return strings.Fields(out)
+		"-o", `jsonpath={range .items[*].webhooks[*]}{.clientConfig.service.name} {.clientConfig.service.path}{"\n"}{end}`)
+	for line := range strings.Lines(out) {
+		service, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if len(services) == 0 || slices.Contains(services, service) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // secretPath returns the path in the configurations that ends in the plain path; empty if there is none.

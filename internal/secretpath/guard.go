@@ -45,9 +45,10 @@ type Guard struct {
 
 	state atomic.Pointer[state]
 
-	mu     sync.Mutex // guards changes to state, and the following fields
-	flight chan struct{}
-	read   time.Time
+	mu       sync.Mutex // guards changes to state, and the following fields
+	flight   chan struct{}
+	read     time.Time
+	standing []string // the paths with a segment in the webhook configurations
 }
 
 // state is immutable.
@@ -58,7 +59,8 @@ type state struct {
 
 type open struct {
 	*Epoch
-	until time.Time // zero: until it is retired
+	until time.Time // zero: until it is retired or, if it is gone, until no configuration uses it
+	gone  bool      // the Secret lost it before it was retired, such as by another key
 }
 
 // rereadEvery is the minimum time between two calls of Reread; patience is the maximum time that a request waits for one.
@@ -67,8 +69,9 @@ const (
 	patience    = time.Second
 )
 
-// Set sets the epochs: the current one, and the previous one (nil for none), with whether it is retired. An epoch that is retired or
-// removed is accepted for Overlap, counted from that call of Set; clocks of other processes do not matter.
+// Set sets the epochs: the current one, and the previous one (nil for none), with whether it is retired. An epoch that is retired is accepted
+// for Overlap, counted from that call of Set; clocks of other processes do not matter. An epoch that is gone without being retired is accepted
+// while a webhook configuration uses it, and for Overlap after that: otherwise no request would be answered until all are written again.
 func (g *Guard) Set(current, previous *Epoch, retired bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,9 +86,9 @@ func (g *Guard) Set(current, previous *Epoch, retired bool) {
 		case i == 0: // it is current
 		case i > 0:
 			next.epochs[i].until = o.until
-		case o.until.IsZero():
-			next.epochs = append(next.epochs, open{o.Epoch, now.Add(g.Overlap)})
-		case now.Before(o.until):
+		case o.until.IsZero() && !o.gone:
+			next.epochs = append(next.epochs, g.leave(open{Epoch: o.Epoch, gone: true}, now))
+		case o.until.IsZero(), now.Before(o.until):
 			next.epochs = append(next.epochs, o)
 		}
 	}
@@ -103,14 +106,34 @@ func (g *Guard) Set(current, previous *Epoch, retired bool) {
 // maxEpochs bounds the number of accepted epochs, and thereby the time of a check.
 const maxEpochs = 4
 
-// Stand sets the plain paths that webhook configurations use. A removed path is accepted for Overlap.
+// leave returns an epoch that is gone, with its end.
+func (g *Guard) leave(o open, now time.Time) open {
+	used := slices.ContainsFunc(g.standing, func(path string) bool {
+		segment, plain, _ := Split(path)
+		return o.opens(segment, plain)
+	})
+	switch {
+	case used:
+		o.until = time.Time{}
+	case o.until.IsZero():
+		o.until = now.Add(g.Overlap)
+	}
+	return o
+}
+
+// Stand sets the paths that webhook configurations use. A removed plain path is accepted for Overlap.
 func (g *Guard) Stand(paths []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, old := g.Now(), g.load()
 	plain := make(map[string]time.Time, len(paths))
+	g.standing = nil
 	for _, p := range paths {
-		plain[p] = time.Time{}
+		if _, _, secret := Split(p); secret {
+			g.standing = append(g.standing, p)
+		} else {
+			plain[p] = time.Time{}
+		}
 	}
 	for p, until := range old.plain {
 		if _, stands := plain[p]; stands {
@@ -123,8 +146,14 @@ func (g *Guard) Stand(paths []string) {
 			plain[p] = until
 		}
 	}
-	if !maps.Equal(plain, old.plain) {
-		g.state.Store(&state{epochs: old.epochs, plain: plain})
+	epochs := slices.Clone(old.epochs)
+	for i, o := range epochs {
+		if o.gone && (o.until.IsZero() || now.Before(o.until)) {
+			epochs[i] = g.leave(o, now)
+		}
+	}
+	if !maps.Equal(plain, old.plain) || !slices.Equal(epochs, old.epochs) {
+		g.state.Store(&state{epochs: epochs, plain: plain})
 	}
 }
 

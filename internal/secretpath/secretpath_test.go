@@ -120,6 +120,40 @@ func TestStanding(t *testing.T) {
 	}
 }
 
+// A key that another one replaced before all configurations were written again still answers their paths: the API server calls no others.
+func TestReplacedKey(t *testing.T) {
+	c := newClock()
+	g := newGuard(c)
+	old, fresh := NewEpoch(key(t, 1), "a"), NewEpoch(key(t, 2), "b")
+	verdict := func(e *Epoch) Verdict {
+		_, v := g.Prove(e.Path("/validate/fail"))
+		return v
+	}
+	g.Set(old, nil, false)
+	g.Stand([]string{old.Path("/validate/fail"), old.Path("/mutate/fail")})
+	g.Set(fresh, nil, false)
+	g.Set(fresh, nil, false)
+	c.advance(10 * time.Minute)
+	g.Stand([]string{fresh.Path("/validate/fail"), old.Path("/mutate/fail")})
+	c.advance(10 * time.Minute)
+	if v := verdict(old); v != Ending {
+		t.Errorf("while a configuration uses its key, a path is %s", v)
+	}
+	g.Stand([]string{fresh.Path("/validate/fail"), fresh.Path("/mutate/fail")})
+	c.advance(59 * time.Second)
+	if v := verdict(old); v != Ending {
+		t.Errorf("just after the last configuration was written, its path is %s", v)
+	}
+	c.advance(2 * time.Second)
+	g.Stand([]string{old.Path("/validate/fail")}) // written by somebody who kept a copy
+	if v := verdict(old); v != Unknown {
+		t.Errorf("after the overlap, a path of the former key is %s", v)
+	}
+	if v := verdict(fresh); v != Proved {
+		t.Errorf("a path of the key is %s", v)
+	}
+}
+
 // A process that does not know an epoch yet reads it at the first request, but not for each of many.
 func TestLate(t *testing.T) {
 	c := newClock()

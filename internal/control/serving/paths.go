@@ -254,20 +254,23 @@ func (p *Paths) stored() ([]client.Object, error) {
 	return webhookconf.List(context.Background(), p.manager.GetCache())
 }
 
-// stand updates the plain paths from the cached configurations.
+// stand updates the paths in use from the cached configurations.
 func (p *Paths) stand() {
 	all, err := p.stored()
 	if err != nil {
 		p.log.Error("the current webhook paths cannot be read", "error", err)
 		return
 	}
-	standing := webhookconf.PlainPaths(p.Ours, all...)
 	var paths []string
-	for _, s := range standing {
-		paths = append(paths, s.Path)
+	for _, o := range all {
+		for _, to := range webhookconf.ServersOf(o) {
+			if path := webhookconf.PathOf(&to); path != "" && p.Ours(to) {
+				paths = append(paths, path)
+			}
+		}
 	}
 	p.mu.Lock()
-	p.standing = standing
+	p.standing = webhookconf.PlainPaths(p.Ours, all...)
 	p.mu.Unlock()
 	p.guard.Stand(paths)
 	p.wake.Fire()
