@@ -55,12 +55,12 @@ type Consumer struct {
 	room chan struct{} // holds an item for each resource whose EphemeralReports are in memory
 
 	mu      sync.Mutex
-	waiting map[string]map[string]client.Object // EphemeralReports by their resource and name, each in its latest version
-	lists   map[int]context.CancelFunc          // by kind: ends the watch, so that everything is listed again
-	left    time.Time                           // since when some are left that are not in memory; zero for none
-	wait    time.Duration                       // how long they are left
-	retries controller.Pause                    // of those that could not be merged or deleted
-	failed  time.Time                           // when the last of them failed
+	waiting map[string]map[client.ObjectKey]client.Object // EphemeralReports by their resource and name, each in its latest version
+	lists   map[int]context.CancelFunc                    // by kind: ends the watch, so that everything is listed again
+	left    time.Time                                     // since when some are left that are not in memory; zero for none
+	wait    time.Duration                                 // how long they are left
+	retries controller.Pause                              // of those that could not be merged or deleted
+	failed  time.Time                                     // when the last of them failed
 	named   *names
 	namedAt time.Time
 
@@ -72,7 +72,7 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 	if o.Share == nil {
 		o.Share = ring.Alone{}
 	}
-	return &Consumer{o: o, room: make(chan struct{}, takePage), waiting: map[string]map[string]client.Object{}, lists: map[int]context.CancelFunc{}}
+	return &Consumer{o: o, room: make(chan struct{}, takePage), waiting: map[string]map[client.ObjectKey]client.Object{}, lists: map[int]context.CancelFunc{}}
 }
 
 const (
@@ -167,12 +167,12 @@ func (c *Consumer) see(ctx context.Context, o client.Object) {
 		}
 		c.mu.Lock()
 		if c.waiting[key] == nil {
-			c.waiting[key] = map[string]client.Object{}
+			c.waiting[key] = map[client.ObjectKey]client.Object{}
 		} else {
 			<-c.room // another EphemeralReport of the resource came first
 		}
 	}
-	c.waiting[key][o.GetName()] = o
+	c.waiting[key][client.ObjectKeyFromObject(o)] = o
 }
 
 // Reconcile handles the EphemeralReports of one resource. Waiting for a resource is not a failure.
@@ -242,7 +242,7 @@ func (c *Consumer) again(atOnce bool) time.Duration {
 }
 
 // takeOne handles the EphemeralReports of one resource. done: this process has nothing left to do for it.
-func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object, named *names) (done bool, err error) {
+func (c *Consumer) takeOne(ctx context.Context, objects map[client.ObjectKey]client.Object, named *names) (done bool, err error) {
 	p, err := c.prove(ctx, objects)
 	if err != nil {
 		return false, err
@@ -299,13 +299,13 @@ type proved struct {
 	plural   string
 	first    time.Time // when the oldest report was created
 	results  []policyreport.Result
-	doubts   map[string]error // why other reports failed verification, by name
+	doubts   map[client.ObjectKey]error // why other reports failed verification, by name
 }
 
 // prove separates verified EphemeralReports from others. If none is verified, it still returns the resource, because the resource decides
 // which replica handles the objects.
-func (c *Consumer) prove(ctx context.Context, objects map[string]client.Object) (proved, error) {
-	p := proved{doubts: map[string]error{}}
+func (c *Consumer) prove(ctx context.Context, objects map[client.ObjectKey]client.Object) (proved, error) {
+	p := proved{doubts: map[client.ObjectKey]error{}}
 	for name, o := range objects {
 		doubt, err := ephemeral.Check(ctx, c.o.Keys, o)
 		switch {
@@ -341,7 +341,7 @@ func (c *Consumer) present(results []policyreport.Result) []policyreport.Result 
 }
 
 // delete deletes the handled EphemeralReports, in the version that was handled.
-func (c *Consumer) delete(ctx context.Context, objects map[string]client.Object) error {
+func (c *Consumer) delete(ctx context.Context, objects map[client.ObjectKey]client.Object) error {
 	for _, o := range objects {
 		uid, version := o.GetUID(), o.GetResourceVersion()
 		err := c.o.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version})

@@ -295,3 +295,20 @@ func TestEndedListTakesNoRoom(t *testing.T) {
 		t.Errorf("%d resources take room, %d are in memory", len(d.room), len(d.Consumer.waiting))
 	}
 }
+
+// A report of another namespace under the name of one of ours, about the same resource, does not take its place in memory.
+func TestT10TwoReportsWithOneName(t *testing.T) {
+	d := newDesk(t)
+	d.send(t, result("x", "fail", 10))
+	var forged reportsv1.EphemeralReport
+	if err := d.client.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "u-admission"}, &forged); err != nil {
+		t.Fatal(err)
+	}
+	forged.Namespace, forged.ResourceVersion, forged.UID = "b", "", ""
+	if err := d.client.Create(t.Context(), &forged); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := d.consume(t); n != 0 || err != nil || d.says(t) != "x=fail@10" || len(d.reasons) != 1 {
+		t.Errorf("%d reports are left, %v; the report says %q; rejected: %v", n, err, d.says(t), d.reasons)
+	}
+}
