@@ -47,7 +47,7 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 	}
 	together := report.Together(w.dated(held), results)
 	all := report.WithoutCovered(together, together)
-	if w.same(r, held, all) {
+	if len(held) == len(all) && same(r, held, all) {
 		return false, nil
 	}
 	object := w.o.Form.report(r)
@@ -87,11 +87,4 @@ func (w *Writer) dated(held []policyreport.Result) []policyreport.Result {
 		}
 	}
 	return out
-}
-
-// same reports whether two lists of results are equal except for their times.
-func (w *Writer) same(r *report.Resource, a, b []policyreport.Result) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(a) == len(b) && slices.Equal(w.numbers.parts(r, a), w.numbers.parts(r, b))
 }

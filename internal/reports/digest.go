@@ -53,22 +53,37 @@ func (n *numbers) only(parts []part, policies map[report.ID]bool) []part {
 
 // parts returns the sorted parts of the results, one for each policy, without their times. base is the digest of the resource.
 func (n *numbers) parts(base *report.Resource, results []policyreport.Result) []part {
-	digests := map[uint64]*digest{}
+	digests := digestsOf(base, results)
+	out := make([]part, 0, len(digests))
+	for id, d := range digests {
+		out = append(out, part(n.number(id)<<digestBits|d>>(64-digestBits)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// same reports whether two lists of results are equal except for their times. It gives policies no numbers: other clients may make them up.
+func same(base *report.Resource, a, b []policyreport.Result) bool {
+	return maps.Equal(digestsOf(base, a), digestsOf(base, b))
+}
+
+// digestsOf returns a digest of the results of each policy, without their times.
+func digestsOf(base *report.Resource, results []policyreport.Result) map[report.ID]uint64 {
+	digests := map[report.ID]*digest{}
 	for i := range results {
-		number := n.number(report.RuleOf(&results[i]).ID())
-		d := digests[number]
+		id := report.RuleOf(&results[i]).ID()
+		d := digests[id]
 		if d == nil {
 			d = newDigest()
 			d.text(base.APIVersion, base.Kind, base.Namespace, base.Name, base.UID)
-			digests[number] = d
+			digests[id] = d
 		}
 		d.result(&results[i])
 	}
-	out := make([]part, 0, len(digests))
-	for number, d := range digests {
-		out = append(out, part(number<<digestBits|d.Sum64()>>(64-digestBits)))
+	out := make(map[report.ID]uint64, len(digests))
+	for id, d := range digests {
+		out[id] = d.Sum64()
 	}
-	slices.Sort(out)
 	return out
 }
 

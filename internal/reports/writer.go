@@ -142,10 +142,7 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 			others := report.WithoutCovered(held.others, slices.Concat(results, held.others, held.unevaluated))
 			now.version, now.others = existing.GetResourceVersion(), w.rulesOf(others)
 			all = slices.Concat(results, others, held.unevaluated)
-			w.mu.Lock()
-			same := len(others) == len(held.others) && slices.Equal(w.numbers.parts(r, held.replaced), want)
-			w.mu.Unlock()
-			if same && w.o.Form.intact(existing, r) {
+			if len(others) == len(held.others) && same(r, held.replaced, results) && w.o.Form.intact(existing, r) {
 				w.wrote(st, r, &now, want, evaluated)
 				return false, nil
 			}
