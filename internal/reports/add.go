@@ -24,7 +24,7 @@ func (w *Writer) Add(ctx context.Context, r *report.Resource, results []policyre
 	}
 	defer done()
 	st := w.begin(r)
-	defer func() { w.end(r.UID, st) }()
+	defer func() { w.end(r, st) }()
 	return w.retryConflicts(st, func() (bool, error) { return w.add(ctx, r, results, st) })
 }
 

@@ -68,11 +68,11 @@ func (w *Writer) listed(names map[types.NamespacedName]bool, version string, clu
 	}
 	var gone []lost
 	w.mu.Lock()
-	for uid, st := range w.known {
+	for key, st := range w.known {
 		// The list does not contain reports that were written after it.
-		if !names[types.NamespacedName{Namespace: st.namespace, Name: uid}] && (st.namespace == "") == cluster && !st.writing && !newer(st.version, version) {
-			gone = append(gone, lost{uid, st})
-			delete(w.known, uid)
+		if !names[key] && (key.Namespace == "") == cluster && !st.writing && !newer(st.version, version) {
+			gone = append(gone, lost{key.Name, st})
+			delete(w.known, key)
 		}
 	}
 	w.mu.Unlock()
@@ -84,11 +84,12 @@ func (w *Writer) listed(names map[types.NamespacedName]bool, version string, clu
 // saw records the state of an existing report.
 func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
-	st := w.known[m.Name]
+	key := types.NamespacedName{Namespace: w.shared(m.Namespace), Name: m.Name}
+	st := w.known[key]
 	fresh := st == nil
 	if fresh {
-		st = &state{namespace: w.shared(m.Namespace)}
-		w.known[m.Name] = st
+		st = &state{namespace: key.Namespace}
+		w.known[key] = st
 	}
 	strange := false
 	switch {
@@ -110,7 +111,8 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 // missed records the deletion of a report, together with its resource or by another client.
 func (w *Writer) missed(m *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
-	st := w.known[m.Name]
+	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+	st := w.known[key]
 	if st != nil && st.writing && newer(m.ResourceVersion, st.gone) {
 		st.gone = m.ResourceVersion // end compares it with what was written
 	}
@@ -118,7 +120,7 @@ func (w *Writer) missed(m *metav1.PartialObjectMetadata) {
 		w.mu.Unlock()
 		return
 	}
-	delete(w.known, m.Name)
+	delete(w.known, key)
 	again := *st
 	w.mu.Unlock()
 	w.again(m.Name, &again)

@@ -18,7 +18,7 @@ import (
 func (w *Writer) name(r *report.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st := w.known[r.UID]
+	st := w.known[reportOf(r)]
 	if st == nil || st.version == "" || st.name == "" || st.kind != r.Kind {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"ephor.invalid/ephor/internal/report"
 	"ephor.invalid/ephor/internal/scan"
@@ -16,27 +17,27 @@ import (
 func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules scan.Rules, mine func(gk schema.GroupKind, namespace string) bool) error {
 	living := &report.Evaluated{Elsewhere: rules.Live}
 	var errs []error
-	for uid, st := range w.stale(scanned, rules) {
+	for key, st := range w.stale(scanned, rules) {
 		switch {
 		case mine != nil && !mine(st.groupKind(), st.namespace):
 		case !scanned(st.groupKind()):
 			kind := st.groupKind()
 			unscanned := &report.Evaluated{Elsewhere: func(r report.Rule) bool { return rules.Elsewhere(kind, r) }}
-			errs = append(errs, w.reduce(ctx, st.resource(uid), unscanned))
+			errs = append(errs, w.reduce(ctx, st.resource(key.Name), unscanned))
 		default:
-			errs = append(errs, w.reduce(ctx, st.resource(uid), living))
-			w.forgetContent(uid) // the next scan decides about its results
+			errs = append(errs, w.reduce(ctx, st.resource(key.Name), living))
+			w.forgetContent(key) // the next scan decides about its results
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // stale returns the reports that may hold outdated results.
-func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) map[string]state {
+func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) map[types.NamespacedName]state {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := map[string]state{}
-	for uid, st := range w.known {
+	out := map[types.NamespacedName]state{}
+	for key, st := range w.known {
 		stale := false
 		if scanned(st.groupKind()) {
 			stale = slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Live(*r) })
@@ -44,17 +45,17 @@ func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) ma
 			stale = !st.loaded || len(st.parts) > 0 || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Elsewhere(st.groupKind(), *r) })
 		}
 		if stale {
-			out[uid] = *st
+			out[key] = *st
 		}
 	}
 	return out
 }
 
 // forgetContent makes the next write read the report first.
-func (w *Writer) forgetContent(uid string) {
+func (w *Writer) forgetContent(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if st := w.known[uid]; st != nil {
+	if st := w.known[key]; st != nil {
 		st.loaded, st.parts, st.others = false, nil, nil
 	}
 }

@@ -1,13 +1,13 @@
 package reports
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"ephor.invalid/ephor/internal/report"
@@ -27,7 +27,7 @@ func TestStale(t *testing.T) {
 		return out
 	}
 	w := New(Options{})
-	w.known = map[string]*state{
+	known := map[string]*state{
 		"pod":                   {kind: "Pod", loaded: true, parts: []part{1}},
 		"pod-mixed":             {kind: "Pod", loaded: true, parts: []part{1}, others: rule("admission", "scanned")},
 		"pod-gone":              {kind: "Pod", loaded: true, others: rule("admission", "gone")},
@@ -39,9 +39,17 @@ func TestStale(t *testing.T) {
 		"secret-unknown":        {kind: "Secret"},
 		"nobody-knows-of-what":  {},
 	}
+	for name, st := range known {
+		w.known[types.NamespacedName{Name: name}] = st
+	}
 	got := w.stale(func(gk schema.GroupKind) bool { return gk.Kind == "Pod" }, table)
 	want := "pod-gone secret-gone secret-of-scans secret-scanned-before secret-unknown"
-	if names := strings.Join(slices.Sorted(maps.Keys(got)), " "); names != want {
+	var all []string
+	for key := range got {
+		all = append(all, key.Name)
+	}
+	slices.Sort(all)
+	if names := strings.Join(all, " "); names != want {
 		t.Errorf("stale are %s, want %s", names, want)
 	}
 }
@@ -71,8 +79,8 @@ func TestSeenDuringAWrite(t *testing.T) {
 		st := w.begin(resource)
 		c.during(w)
 		st.version = c.written
-		w.end("u", st)
-		if known := w.known["u"] != nil; again != c.again || known != c.known {
+		w.end(resource, st)
+		if known := w.known[reportOf(resource)] != nil; again != c.again || known != c.known {
 			t.Errorf("%s: evaluated again %v, known %v", c.name, again, known)
 		}
 	}

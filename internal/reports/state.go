@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	"ephor.invalid/ephor/internal/report"
@@ -28,6 +29,11 @@ type state struct {
 
 func (st *state) groupKind() schema.GroupKind {
 	return schema.FromAPIVersionAndKind(st.apiVersion, st.kind).GroupKind()
+}
+
+// reportOf identifies the report of a resource. The UID alone does not: users may write reports of that name in their namespaces.
+func reportOf(r *report.Resource) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.UID}
 }
 
 // about sets the resource of the state. The caller holds w.mu.
@@ -82,10 +88,10 @@ func (w *Writer) rulesOf(results []policyreport.Result) []*report.Rule {
 }
 
 // says reports whether the report is known to contain exactly these parts.
-func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool {
+func (w *Writer) says(r *report.Resource, want []part, evaluated *report.Evaluated) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st := w.known[uid]
+	st := w.known[reportOf(r)]
 	if st == nil || !st.loaded || st.version == "" || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return evaluated.Replaces(*r) }) {
 		return false
 	}
@@ -96,23 +102,25 @@ func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool
 func (w *Writer) begin(r *report.Resource) *state {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st := w.known[r.UID]
+	key := reportOf(r)
+	st := w.known[key]
 	if st == nil {
 		st = &state{}
 		w.about(st, r)
-		w.known[r.UID] = st
+		key.Namespace = st.namespace
+		w.known[key] = st
 	}
 	st.writing, st.foreign, st.gone = true, "", ""
 	return st
 }
 
 // end handles the versions and deletions that were seen during the write.
-func (w *Writer) end(uid string, st *state) {
+func (w *Writer) end(r *report.Resource, st *state) {
 	w.mu.Lock()
 	st.writing = false
 	gone := st.version != "" && newer(st.gone, st.version) && !newer(st.foreign, st.gone)
 	if st.version == "" || gone {
-		delete(w.known, uid)
+		delete(w.known, reportOf(r))
 	}
 	strange := !gone && newer(st.foreign, st.version)
 	if strange {
@@ -121,7 +129,7 @@ func (w *Writer) end(uid string, st *state) {
 	again := *st
 	w.mu.Unlock()
 	if strange || gone {
-		w.again(uid, &again)
+		w.again(r.UID, &again)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +45,7 @@ type Writer struct {
 	ready chan struct{} // closed when all reports are known
 
 	mu      sync.Mutex
-	known   map[string]*state // by UID of the resource, which is the name of the report
+	known   map[types.NamespacedName]*state // by the namespace and the UID of the resource, which is the name of the report
 	numbers numbers
 	texts   map[string]string
 	rules   map[report.Rule]*report.Rule
@@ -53,7 +54,7 @@ type Writer struct {
 // New returns a Writer that knows no reports yet.
 func New(o Options) *Writer {
 	return &Writer{
-		o: o, ready: make(chan struct{}), known: map[string]*state{}, texts: map[string]string{}, rules: map[report.Rule]*report.Rule{},
+		o: o, ready: make(chan struct{}), known: map[types.NamespacedName]*state{}, texts: map[string]string{}, rules: map[report.Rule]*report.Rule{},
 		numbers: numbers{of: map[report.ID]uint64{}, ids: map[uint64]report.ID{}},
 	}
 }
@@ -86,13 +87,13 @@ func (w *Writer) Put(ctx context.Context, out policy.Outcome, evaluated report.E
 func (w *Writer) put(ctx context.Context, resource *report.Resource, results []policyreport.Result, evaluated *report.Evaluated) (changed bool, err error) {
 	w.mu.Lock()
 	want := w.numbers.parts(resource, results)
-	st := w.known[resource.UID]
+	st := w.known[reportOf(resource)]
 	w.mu.Unlock()
-	if st == nil && len(results) == 0 || w.says(resource.UID, want, evaluated) {
+	if st == nil && len(results) == 0 || w.says(resource, want, evaluated) {
 		return false, nil
 	}
 	st = w.begin(resource)
-	defer func() { w.end(resource.UID, st) }()
+	defer func() { w.end(resource, st) }()
 	return w.retryConflicts(st, func() (bool, error) { return w.merge(ctx, resource, results, evaluated, want, st) })
 }
 
