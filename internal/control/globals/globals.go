@@ -2,6 +2,7 @@ package globals
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -73,7 +74,7 @@ func (g *Globals) Settle(ctx context.Context) {
 func (g *Globals) Reconcile(w *status.Writer) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		var next time.Duration
-		var failed error
+		var errs []error
 		for name, object := range g.All() {
 			state, ok := g.Store.State(name)
 			if !ok || state.Pending {
@@ -81,12 +82,12 @@ func (g *Globals) Reconcile(w *status.Writer) func(context.Context) (time.Durati
 			}
 			want, later := status.GlobalContext(object, state.Err, state.Refreshed, time.Now())
 			if _, err := w.WriteGlobalContext(ctx, object, want); err != nil {
-				failed = err // continue, since the others need their status, too
+				errs = append(errs, err) // continue, since the others need their status, too
 			}
 			if later > 0 && (next == 0 || later < next) {
 				next = later
 			}
 		}
-		return next, failed
+		return next, errors.Join(errs...)
 	}
 }

@@ -2,6 +2,7 @@ package globals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,9 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/event"
+	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/world"
 )
 
@@ -87,4 +92,28 @@ func TestGlobalsFollowEvents(t *testing.T) {
 	}
 	h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: first})
 	expect("deleted", "there is no GlobalContextEntry e")
+}
+
+// A round names each status that it could not write.
+func TestEachStatusThatIsNotWrittenIsNamed(t *testing.T) {
+	g, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, Flags{maxBytes: 1000}, nil, nil, event.Discard, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		var u unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(`{apiVersion: kyverno.io/v2beta1, kind: GlobalContextEntry, metadata: {name: `+name+`}, spec: {}}`), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		g.Watches()[0].Handler.OnAdd(&u, true)
+	}
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return errors.New("no right")
+		},
+	})
+	_, err = g.Reconcile(&status.Writer{Client: c})(t.Context())
+	if text := fmt.Sprint(err); !strings.Contains(text, "GlobalContextEntry /a: no right") || !strings.Contains(text, "GlobalContextEntry /b: no right") {
+		t.Errorf("the round says %q", text)
+	}
 }

@@ -85,12 +85,15 @@ func (i *Installation) Remove(ctx context.Context) (time.Duration, error) {
 
 // Handler returns the handler for the informer of namespaces.
 func (i *Installation) Handler() toolscache.ResourceEventHandler {
-	look := func(obj any) {
-		if o, ok := obj.(metav1.Object); ok && o.GetName() == i.Namespace && o.GetDeletionTimestamp() != nil {
+	look := func(obj any, deleted bool) {
+		if o, ok := obj.(metav1.Object); ok && o.GetName() == i.Namespace && (deleted || o.GetDeletionTimestamp() != nil) {
 			i.Leaving.Fire()
 		}
 	}
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { look(obj, false) }, UpdateFunc: func(_, obj any) { look(obj, false) },
+		DeleteFunc: func(obj any) { look(intake.Deleted(obj), true) },
+	}
 }
 
 // OwnerObject returns an empty object of the owner's kind, ClusterRole.

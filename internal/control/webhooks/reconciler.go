@@ -186,13 +186,14 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 // policy keeps none of the others from its status.
 func (f *Reconciler) writeStatuses(
 	ctx context.Context, objects map[policy.ID]*unstructured.Unstructured, broken map[policy.ID]error, programs []*policy.Program, ready webhookconf.Readiness,
-) (again time.Duration, failed error) {
+) (time.Duration, error) {
 	byID := make(map[policy.ID]*policy.Program, len(programs))
 	for _, p := range programs {
 		byID[p.Identity()] = p
 	}
 	f.Asked.round()
 	lacking, working := false, false
+	var errs []error
 	maps.DeleteFunc(f.lacked, func(id policy.ID, _ string) bool { return objects[id] == nil })
 	for id, object := range objects {
 		notReady, known := f.notReady(object, byID[id], broken[id], ready)
@@ -206,7 +207,7 @@ func (f *Reconciler) writeStatuses(
 		var err error
 		if of := status.Of(f.Status.Families, object); of != nil && of.Rights {
 			if state.Missing, err = f.Rights.Missing(ctx, state.Program, of.Listable); err != nil {
-				failed = err
+				errs = append(errs, err)
 				continue
 			}
 			lacking = lacking || len(state.Missing) > 0
@@ -214,7 +215,7 @@ func (f *Reconciler) writeStatuses(
 		if f.Work != "" && policyreview.HasWork(state.Program) {
 			working = true
 			if state.Lacking, err = policyreview.Lacking(ctx, f.Discovery, f.Asked, f.Work, state.Program); err != nil {
-				failed = err
+				errs = append(errs, err)
 				continue
 			}
 			lacking = lacking || len(state.Lacking) > 0
@@ -230,12 +231,12 @@ func (f *Reconciler) writeStatuses(
 		}
 		written, err := f.Status.Write(ctx, object, s)
 		if err != nil {
-			failed = err
+			errs = append(errs, err)
 		} else if written {
 			f.reportServer(object, state.Program)
 		}
 	}
-	return f.Asked.again(lacking, working), failed
+	return f.Asked.again(lacking, working), errors.Join(errs...)
 }
 
 // notReady returns the reason why a policy is not ready; nil if it is. known is false if this is not decided yet: another round follows soon.

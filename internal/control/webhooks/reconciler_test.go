@@ -8,8 +8,15 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
@@ -52,5 +59,28 @@ func TestT17LeftOutPoliciesAreCounted(t *testing.T) {
 	lose()
 	if _, _, known := f.LeftOut(); known {
 		t.Error("a replica that does not lead any more knows a number")
+	}
+}
+
+// A round names each policy whose status it could not write.
+func TestEachStatusThatIsNotWrittenIsNamed(t *testing.T) {
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return errors.New("no right")
+		},
+	})
+	f := &Reconciler{
+		Status: &status.Writer{Client: c}, Asked: NewAnswers(c, time.Now), Rights: &ScanRights{}, Log: slog.New(slog.DiscardHandler),
+		Withholds: func(*policy.Program) bool { return false },
+	}
+	objects, broken := map[policy.ID]*unstructured.Unstructured{}, map[policy.ID]error{}
+	for _, name := range []string{"a", "b"} {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": map[string]any{"name": name}}}
+		id := policy.ID{Kind: "ClusterPolicy", Name: name}
+		objects[id], broken[id] = u, errors.New("a mistake")
+	}
+	_, err := f.writeStatuses(t.Context(), objects, broken, nil, nil)
+	if text := fmt.Sprint(err); !strings.Contains(text, "ClusterPolicy /a: no right") || !strings.Contains(text, "ClusterPolicy /b: no right") {
+		t.Errorf("the round says %q", text)
 	}
 }
