@@ -26,6 +26,7 @@ var goroutines = map[string]string{
 	"secretpath/guard.go":             "one read of the Secret for all requests that wait for it",
 	"scan/loop.go":                    "objects of a page are evaluated in parallel",
 	"discovery/discovery.go":          "one fetch for all that wait for it",
+	"discovery/version.go":            "one fetch for all that wait a moment for it",
 	"updaterequest/work.go":           "Parallel, for rules of an UpdateRequest",
 	"updaterequest/enqueue/writer.go": "a request waits for the writes of its work, in parallel",
 	"decision/run.go":                 "writes what requests left behind, until the process ends",

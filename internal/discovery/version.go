@@ -21,32 +21,56 @@ type Compatible struct {
 	Client clientdiscovery.ServerVersionInterface
 	Now    func() time.Time
 
-	mu   sync.Mutex
-	last Version
-	read time.Time
+	mu     sync.Mutex
+	last   Version
+	asked  time.Time
+	asking chan struct{} // closed when the question has ended; nil for none
 }
 
-// versionAge is the age at which the version is read again.
-const versionAge = time.Minute
+// versionAge is the age at which the version is read again, and versionPatience how long callers wait for it.
+const (
+	versionAge      = time.Minute
+	versionPatience = 2 * time.Second
+)
 
-// Version returns the version, as it was at most a minute ago. If it cannot be read, the last known version is returned, or Oldest.
+// Version returns the version, as it was at most a minute ago. If it cannot be read in time, the last known version is returned, or Oldest.
 func (c *Compatible) Version() Version {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.Now(); c.read.IsZero() || now.Sub(c.read) > versionAge {
-		c.read = now
-		if info, err := c.Client.ServerVersion(); err == nil {
-			if v, ok := parseVersion(info.MinCompatibilityMajor, info.MinCompatibilityMinor); ok {
-				c.last = v
-			} else if v, ok := parseVersion(info.Major, info.Minor); ok { // API servers before 1.33
-				c.last = Version{v.Major, max(v.Minor, 1) - 1}
-			}
+	now := c.Now()
+	if c.asking == nil && (c.asked.IsZero() || now.Sub(c.asked) > versionAge) {
+		c.asked, c.asking = now, make(chan struct{})
+		go c.ask(c.asking)
+	}
+	if answer, left := c.asking, versionPatience-now.Sub(c.asked); answer != nil && left > 0 {
+		c.mu.Unlock()
+		select {
+		case <-answer:
+		case <-time.After(left):
 		}
+		c.mu.Lock()
 	}
 	if c.last == (Version{}) {
 		return Oldest
 	}
 	return c.last
+}
+
+// ask reads the version.
+func (c *Compatible) ask(done chan struct{}) {
+	defer close(done)
+	info, err := c.Client.ServerVersion()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asking = nil
+	if err != nil {
+		return
+	}
+	if v, ok := parseVersion(info.MinCompatibilityMajor, info.MinCompatibilityMinor); ok {
+		c.last = v
+	} else if v, ok := parseVersion(info.Major, info.Minor); ok { // API servers before 1.33
+		c.last = Version{v.Major, max(v.Minor, 1) - 1}
+	}
 }
 
 // parseVersion parses the numbers of a version. Providers may append a plus sign to the second one.

@@ -3,6 +3,7 @@ package discovery
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -45,4 +46,39 @@ func TestCompatible(t *testing.T) {
 		}
 		now = now.Add(2 * versionAge)
 	}
+}
+
+// slowVersion answers after some time.
+type slowVersion struct {
+	after time.Duration
+	minor string
+}
+
+func (s *slowVersion) ServerVersion() (*version.Info, error) {
+	time.Sleep(s.after)
+	return &version.Info{Major: "1", Minor: s.minor}, nil
+}
+
+// While the API server does not answer, all callers together wait a moment and get the last known version.
+func TestCompatibleOfASlowServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &slowVersion{minor: "31"}
+		c := &Compatible{Client: server, Now: time.Now}
+		c.Version()
+		server.after, server.minor = requestTimeout, "32"
+		time.Sleep(2 * versionAge)
+		began := time.Now()
+		for range 10 {
+			if got := c.Version(); got != (Version{1, 30}) {
+				t.Errorf("%v, want the last known version", got)
+			}
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("10 callers waited %s", took)
+		}
+		time.Sleep(requestTimeout)
+		if got := c.Version(); got != (Version{1, 31}) {
+			t.Errorf("%v after the answer", got)
+		}
+	})
 }
