@@ -27,7 +27,7 @@ type Compatible struct {
 	asking chan struct{} // closed when the question has ended; nil for none
 }
 
-// versionAge is the age at which the version is read again, and versionPatience how long callers wait for it.
+// versionAge is the age at which the version is read again, and versionPatience how long callers wait for a later one.
 const (
 	versionAge      = time.Minute
 	versionPatience = 2 * time.Second
@@ -42,11 +42,15 @@ func (c *Compatible) Version() Version {
 		c.asked, c.asking = now, make(chan struct{})
 		go c.ask(c.asking)
 	}
-	if answer, left := c.asking, versionPatience-now.Sub(c.asked); answer != nil && left > 0 {
+	if answer, left := c.asking, versionPatience-now.Sub(c.asked); answer != nil {
+		var late <-chan time.Time
+		if c.last != (Version{}) {
+			late = time.After(left)
+		} // the first version decides what webhooks are written, so it is waited for as long as the client waits
 		c.mu.Unlock()
 		select {
 		case <-answer:
-		case <-time.After(left):
+		case <-late:
 		}
 		c.mu.Lock()
 	}
