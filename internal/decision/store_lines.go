@@ -15,6 +15,8 @@ type Lines struct {
 	// For a file: its path, its maximum size and its current size, in bytes.
 	path      string
 	max, size int64
+	// file is the open file.
+	file os.FileInfo
 	// torn: the last line is incomplete, since a write failed or a process ended while it wrote.
 	torn bool
 	// written has the texts of requests in earlier records, to which later records refer.
@@ -57,8 +59,14 @@ func (l *Lines) open() (err error) {
 			return err
 		}
 	}
-	l.to, l.size, l.torn = f, info.Size(), last[0] != '\n'
+	l.to, l.file, l.size, l.torn = f, info, info.Size(), last[0] != '\n'
 	return nil
+}
+
+// changed reports whether somebody else has moved, deleted or truncated the open file.
+func (l *Lines) changed() bool {
+	now, err := os.Stat(l.path)
+	return err != nil || !os.SameFile(now, l.file) || now.Mode().IsRegular() && now.Size() < l.size
 }
 
 // Write implements Store. All records are written at once, to a file all or none. After a failure, the next call opens the file again.
@@ -68,6 +76,12 @@ func (l *Lines) Write(_ context.Context, records []Record) (err error) {
 			l.written = newWindow() // it is unknown which texts the file has
 		}
 	}()
+	if l.path != "" && l.to != nil && l.changed() {
+		l.written = newWindow() // the lines must not refer to texts that are gone
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
 	if l.to == nil {
 		if err := l.open(); err != nil {
 			return err

@@ -144,3 +144,47 @@ func TestReadByteOrderMark(t *testing.T) {
 		t.Errorf("%q, %v", uids, err)
 	}
 }
+
+// A file that somebody moves, deletes or truncates has all records that are stored afterwards, with their requests.
+func TestChangedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	l, err := OpenLines(path, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	body, err := newBody(`{"kind":"Pod"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func() error{
+		"moved":     func() error { return os.Rename(path, path+".old") },
+		"deleted":   func() error { return os.Remove(path) },
+		"truncated": func() error { return os.Truncate(path, 0) },
+		"replaced":  func() error { return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("{}\n"), 0o600)) },
+	} {
+		record := line("before")
+		record[0].Request = &Request{Object: body}
+		if err := l.Write(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		record[0].UID = name
+		if err := l.Write(t.Context(), record); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got Record
+		if err := Read(bytes.NewReader(text), func(r *Record) bool { got = *r; return true }, func(int, error) {}); err != nil {
+			t.Error(err)
+		}
+		if got.UID != name || got.Request == nil || len(got.Request.Object.Deflated) == 0 {
+			t.Errorf("%s: the file has %q", name, text)
+		}
+	}
+}

@@ -110,6 +110,7 @@ type SQLite struct {
 	turn    *semaphore.Weighted // of the fields below
 	lock    *os.File
 	write   *sql.DB
+	file    fs.FileInfo // of write
 	closed  bool
 	checked bool      // this process has opened the file
 	suspect bool      // the open file looked damaged
@@ -121,11 +122,12 @@ type SQLite struct {
 	prepared           statements
 
 	// reading guards read, which changes when the file is replaced.
-	reading sync.RWMutex
-	read    *sql.DB
-	version int                        // of the tables in the file
-	parts   map[int64]*decision.Record // terms by id; ids are never reused
-	partsMu sync.Mutex
+	reading  sync.RWMutex
+	read     *sql.DB
+	readFile fs.FileInfo                // of read
+	version  int                        // of the tables in the file
+	parts    map[int64]*decision.Record // terms of the open file by id; ids are never reused
+	partsMu  sync.Mutex
 	// partsBytes is the size of parts in the file.
 	partsBytes int
 }
@@ -165,7 +167,7 @@ func ReadSQLite(path string) (*SQLite, error) {
 	return s, err
 }
 
-// use waits for the turn, and opens the file if it is not open. The check of a large file may take longer than a call has time: it goes on after
+// use waits for the turn, and opens the file if it is not open, or if somebody has moved or deleted the open one: nobody would find what is stored there. The check of a large file may take longer than a call has time: it goes on after
 // the call, and later calls wait for its end.
 func (s *SQLite) use(ctx context.Context) (func(), error) {
 	if err := s.turn.Acquire(ctx, 1); err != nil {
@@ -173,7 +175,10 @@ func (s *SQLite) use(ctx context.Context) (func(), error) {
 	}
 	release := func() { s.turn.Release(1) }
 	if s.write != nil {
-		return release, nil
+		if now, err := os.Stat(s.path); err == nil && os.SameFile(now, s.file) {
+			return release, nil
+		}
+		s.end()
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.opened(s.life) }()
@@ -242,10 +247,11 @@ func (s *SQLite) begin(ctx context.Context) (err error) {
 	_, statErr := os.Stat(s.path + "-wal")
 	torn := s.suspect || statErr == nil && !s.checked // the last process did not close it
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		err = f.Close()
-	}
 	if err != nil {
+		return err
+	}
+	s.file, err = f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	defer func() {
@@ -327,6 +333,10 @@ func (s *SQLite) beginReading(ctx context.Context) error {
 	if s.reads {
 		query = "mode=ro"
 	}
+	file, err := os.Stat(s.path)
+	if err != nil {
+		return err
+	}
 	read, err := s.connect(query, "query_only(1)", "cache_size(-8192)")
 	if err != nil {
 		return err
@@ -337,7 +347,7 @@ func (s *SQLite) beginReading(ctx context.Context) error {
 	}
 	read.SetMaxOpenConns(2)
 	s.reading.Lock()
-	s.read, s.version = read, version
+	s.read, s.readFile, s.version = read, file, version
 	s.reading.Unlock()
 	return nil
 }
@@ -378,6 +388,7 @@ func (s *SQLite) endReading(db *sql.DB) {
 	if s.read != nil && s.read == db {
 		_ = s.read.Close()
 		s.read = nil
+		s.forgetParts()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,9 +88,16 @@ func (s *SQLite) Page(ctx context.Context, q *decision.Query, after string, limi
 	return page, err
 }
 
-// view begins a transaction for reading. done ends it; after a failure, the next view opens the file again.
+// view begins a transaction for reading, in the file that is at the path now. done ends it; after a failure, the next view opens the file again.
 func (s *SQLite) view(ctx context.Context) (tx *sql.Tx, done func(error), err error) {
 	s.reading.RLock()
+	if db := s.read; db != nil {
+		if now, err := os.Stat(s.path); err == nil && !os.SameFile(now, s.readFile) {
+			s.reading.RUnlock()
+			s.endReading(db)
+			s.reading.RLock()
+		}
+	}
 	if s.read == nil {
 		s.reading.RUnlock()
 		release, err := s.use(ctx)

@@ -367,6 +367,52 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// A file that somebody moves or deletes is replaced by a new one, for the store and for the processes that read it: whatever is reported as stored can be found.
+func TestMovedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.db")
+	s := opened(t, path, Options{})
+	records := some(100, rand.New(rand.NewPCG(5, 6)))
+	slices.Reverse(records[50:]) // the terms of both files have other ids
+	write(t, s, records[:50])
+	reader, err := ReadSQLite(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	readers := []decision.Reader{s, reader}
+	for _, r := range readers {
+		if got := all(t, r, &decision.Query{}, 1000); len(got) != 50 {
+			t.Fatalf("%d records", len(got))
+		}
+	}
+	if err := errors.Join(os.Rename(path, path+".old"), os.Rename(path+"-wal", path+".old-wal")); err != nil {
+		t.Fatal(err)
+	}
+	if got := all(t, reader, &decision.Query{}, 1000); len(got) != 50 {
+		t.Errorf("%d records before there is a new file", len(got))
+	}
+	write(t, s, records[50:])
+	for _, r := range readers {
+		got := all(t, r, &decision.Query{}, 1000)
+		if len(got) != 50 {
+			t.Fatalf("%d records", len(got))
+		}
+		for i, one := range got {
+			if want := records[50+i]; one.UID != want.UID || one.User != want.User || one.Kind != want.Kind || len(one.Rules) != len(want.Rules) {
+				t.Fatalf("%+v, want %+v", one, want)
+			}
+		}
+	}
+	old, err := ReadSQLite(path + ".old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if got := all(t, old, &decision.Query{}, 1000); len(got) != 50 {
+		t.Errorf("the moved file has %d records", len(got))
+	}
+}
+
 // Only one process has the file open for writing. Another one can read it, and can write to it after the first process has ended.
 func TestExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
