@@ -161,7 +161,9 @@ func TestChangedFile(t *testing.T) {
 		"moved":     func() error { return os.Rename(path, path+".old") },
 		"deleted":   func() error { return os.Remove(path) },
 		"truncated": func() error { return os.Truncate(path, 0) },
-		"replaced":  func() error { return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("{}\n"), 0o600)) },
+		"replaced": func() error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, []byte("{}\n"), 0o600))
+		},
 	} {
 		record := line("before")
 		record[0].Request = &Request{Object: body}

@@ -197,7 +197,7 @@ func (s *SQLite) use(ctx context.Context) (func(), error) {
 	}
 }
 
-// change changes the file while no other call does. After a failure, the next call opens the file again.
+// change changes the file while no other call does. It sets a damaged file aside. After a failure, the next call opens the file again.
 func (s *SQLite) change(ctx context.Context, run func() error) error {
 	if s.reads {
 		return errReads
@@ -207,7 +207,23 @@ func (s *SQLite) change(ctx context.Context, run func() error) error {
 		return err
 	}
 	defer release()
-	if err = run(); broken(err) {
+	err = run()
+	for again := false; damaged(err); again = true {
+		// An open file looks damaged, too, if its volume was away. So it is opened again and checked, which sets it aside if it is damaged.
+		if s.end(); again {
+			if err := s.setAside(err); err != nil {
+				return err
+			}
+		}
+		s.suspect = !again
+		if err := s.opened(ctx); err != nil {
+			return err
+		}
+		if err = run(); again {
+			break
+		}
+	}
+	if broken(err) {
 		s.end()
 	}
 	return err

@@ -367,6 +367,45 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// A file whose oldest records are damaged is set aside when they have to be deleted: otherwise it would be full, or kept too long, for ever.
+func TestDamagedOldRecords(t *testing.T) {
+	for name, o := range map[string]Options{"full": {MaxBytes: minPages * pageSize}, "old": {MaxAge: time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "d.db")
+			now, aside, random := day, 0, rand.New(rand.NewPCG(5, 6))
+			o.Now, o.Damaged = func() time.Time { return now }, func(string, error) { aside++ }
+			first := opened(t, path, o)
+			write(t, first, some(2500, random))
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.Index(text, []byte("web-10")) / pageSize * pageSize
+			clear(text[at:][:pageSize])
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := opened(t, path, o)
+			now = day.Add(2 * time.Hour)
+			for i := 0; i < 30 && aside == 0; i++ {
+				records := some(250, random)
+				for k := range records {
+					records[k].Time = now.Add(time.Duration(250*i+k) * time.Second)
+				}
+				if err := errors.Join(s.Write(t.Context(), records), s.Tidy(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if aside != 1 {
+				t.Errorf("the file was set aside %d times", aside)
+			}
+		})
+	}
+}
+
 // A file that somebody moves or deletes is replaced by a new one, for the store and for the processes that read it: whatever is reported as stored can be found.
 func TestMovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")

@@ -34,24 +34,9 @@ func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records 
 	})
 }
 
-// store stores the records of a batch. It sets a damaged file aside, and makes room in a full one.
+// store stores the records of a batch. It makes room in a full file.
 func (s *SQLite) store(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
 	err := s.insert(ctx, batch, records)
-	for again := false; damaged(err); again = true {
-		// An open file looks damaged, too, if its volume was away. So it is opened again and checked, which sets it aside if it is damaged.
-		if s.end(); again {
-			if err := s.setAside(err); err != nil {
-				return err
-			}
-		}
-		s.suspect = !again
-		if err := s.opened(ctx); err != nil {
-			return err
-		}
-		if err = s.insert(ctx, batch, records); again {
-			break
-		}
-	}
 	for attempt := 0; attempt < maxTrims && full(err); attempt++ {
 		used, usedErr := s.used(ctx)
 		if usedErr != nil || s.o.MaxBytes == 0 || used+largestBatch < s.o.MaxBytes {
