@@ -406,6 +406,30 @@ func TestDamagedOldRecords(t *testing.T) {
 	}
 }
 
+// Decisions of the same time, of which some count to the next hour in the file, keep all their parts as long as they are there.
+func TestSameTimeAtTheEndOfAnHour(t *testing.T) {
+	now := day
+	s := opened(t, filepath.Join(t.TempDir(), "d.db"), Options{MaxAge: time.Hour, Now: func() time.Time { return now }})
+	records := some(40, rand.New(rand.NewPCG(5, 6)))
+	for i := range records {
+		records[i].Time = day.Add(time.Hour - time.Microsecond)
+	}
+	write(t, s, records)
+	now = day.Add(2 * time.Hour)
+	if err := s.Tidy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := all(t, s, &decision.Query{}, 100)
+	for _, r := range got {
+		if r.User == "" || r.Kind == "" {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if len(got) != 39 {
+		t.Errorf("%d records", len(got))
+	}
+}
+
 // A file that somebody moves or deletes is replaced by a new one, for the store and for the processes that read it: whatever is reported as stored can be found.
 func TestMovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")

@@ -133,29 +133,20 @@ type inserting struct {
 
 func (w *inserting) record(ctx context.Context, r *decision.Record) error {
 	p := split(r)
-	id := r.Time.UnixMicro()
-	row := append(make([]any, 0, 13), id, p.uid)
-	for column := range p.terms {
-		term, added, err := w.term(ctx, classes[column], &p.terms[column], id/hour)
-		if err != nil {
-			return err
-		}
-		if column == shapeColumn && added {
-			for _, x := range r.Rules {
-				if _, err := w.prepared[addShape].ExecContext(ctx, x.Policy, term); err != nil {
-					return err
-				}
-			}
-		}
-		row = append(row, term)
-	}
 	rest, err := p.rest.AppendProto(nil)
 	if err != nil {
 		return err
 	}
-	row = append(row, orNull(r.Name), r.Duration.Microseconds(), orNull(p.times), orNull(p.object), orNull(p.patch), orNull(rest))
+	id, at := r.Time.UnixMicro(), int64(0) // at is the hour of the terms: they are kept as long as decisions of that hour
+	var terms []any
 	for attempt := 0; ; attempt++ {
-		row[0] = id
+		if terms == nil || at != id/hour {
+			at = id / hour
+			if terms, err = w.terms(ctx, r, p, at); err != nil {
+				return err
+			}
+		}
+		row := append(append(append(make([]any, 0, 13), id, p.uid), terms...), orNull(r.Name), r.Duration.Microseconds(), orNull(p.times), orNull(p.object), orNull(p.patch), orNull(rest))
 		n, err := affected(w.prepared[addDecision].ExecContext(ctx, row...))
 		switch {
 		case err != nil:
@@ -167,6 +158,25 @@ func (w *inserting) record(ctx context.Context, r *decision.Record) error {
 		}
 		id += 1 + rand.Int64N(1<<min(attempt, 20)) // the number is in use; one soon after it is free
 	}
+}
+
+// terms returns the ids of the terms of a record, and adds the new ones.
+func (w *inserting) terms(ctx context.Context, r *decision.Record, p *parts, at int64) (ids []any, err error) {
+	for column := range p.terms {
+		term, added, err := w.term(ctx, classes[column], &p.terms[column], at)
+		if err != nil {
+			return nil, err
+		}
+		if column == shapeColumn && added {
+			for _, x := range r.Rules {
+				if _, err := w.prepared[addShape].ExecContext(ctx, x.Policy, term); err != nil {
+					return nil, err
+				}
+			}
+		}
+		ids = append(ids, term)
+	}
+	return ids, nil
 }
 
 // orNull returns nil for an empty value.
