@@ -516,6 +516,28 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// A first root that is wrong, such as the page of a proxy, a file that is not complete yet, or the root of another repository, is read again.
+func TestFirstRootIsWrong(t *testing.T) {
+	r, other := newRepository(t, time.Now().Add(month)), newRepository(t, time.Now().Add(month))
+	r.publishTrusted("https://one")
+	r.put("root.json", r.first)
+	for name, wrong := range map[string][]byte{"empty": {}, "page": []byte("<html>"), "other": other.first} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "root.json")
+			if err := os.WriteFile(file, wrong, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b := newBench(t, Options{Mirror: r.server.URL, RootPath: file})
+			b.fails(t, world.Trust{}, "could not be fetched")
+			if err := os.WriteFile(file, r.first, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.clock.forward(2 * firstRetry)
+			b.wants(t, world.Trust{}, "https://one")
+		})
+	}
+}
+
 // Fetched files are available at the next start, and still prevent a rollback. Nothing is written elsewhere.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()

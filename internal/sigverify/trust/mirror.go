@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -145,7 +146,7 @@ func (k *Keeper) fly(ctx context.Context, m *mirror) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if newest != nil {
+	if err == nil || !bytes.Equal(newest, first) { // a first root that led to nothing may be wrong, and is read again
 		m.newest = newest
 	}
 	if err != nil {
