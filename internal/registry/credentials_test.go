@@ -327,6 +327,38 @@ func TestTokens(t *testing.T) {
 	ask("/team/app:1", "ping 1 token 1 manifest 1")
 }
 
+// What registries say about logins takes a limited room, however long it is and however many repositories policies name.
+func TestRoomOfLogins(t *testing.T) {
+	const long = 60_000
+	host := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+"/"+strings.Repeat("t", long)+fmt.Sprint(r.URL.Path)+`"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	c := registries(t, Options{})
+	const n = 400
+	for i := range n {
+		s, err := c.Open(t.Context(), Ask{Image: world.ImageRequest{Reference: fmt.Sprintf("%s/team/app%d:1", host, i)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Fetch(t.Context(), Fetch{Repository: s.Image.Context(), Path: "manifests/1"}); err == nil {
+			t.Fatal("it needs no login")
+		}
+		s.Close()
+	}
+	if got := c.tokens.answers.Len() * long; got > maxAnswerBytes {
+		t.Errorf("%d bytes of answers", got)
+	}
+	realms := 0
+	for place := range c.tokens.realms {
+		realms += len(place)
+	}
+	if realms > maxAnswerBytes {
+		t.Errorf("%d bytes of addresses", realms)
+	}
+}
+
 // Many simultaneous reviews request one token.
 func TestOneToken(t *testing.T) {
 	b := newBearer(t)

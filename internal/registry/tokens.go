@@ -22,7 +22,9 @@ import (
 const (
 	challengeLives = time.Hour // how long a registry's way to log in is cached
 	maxAnswers     = 4096      // challenges and tokens in the cache
+	maxAnswerBytes = 16 << 20  // bytes of their texts
 	maxToken       = 64 << 10  // maximum bytes of an answer with a token
+	maxRealm       = 2 << 10   // maximum bytes of the address of a login server whose answers are cached
 )
 
 // tokens caches the answers of registries to /v2/, which say how to log in, and the tokens of their login servers, until a minute
@@ -39,7 +41,7 @@ type tokens struct {
 }
 
 func newTokens(now func() time.Time) *tokens {
-	return &tokens{now: now, answers: fetch.Cache[string, *kept]{Now: now, Entries: maxAnswers}}
+	return &tokens{now: now, answers: fetch.Cache[string, *kept]{Now: now, Entries: maxAnswers, Bytes: maxAnswerBytes}}
 }
 
 // kept is a cached answer.
@@ -49,6 +51,16 @@ type kept struct {
 	body    []byte
 	expires time.Time
 	token   [sha256.Size]byte // hash of the token in the answer
+}
+
+// keep caches an answer.
+func (t *tokens) keep(key string, k *kept) {
+	const fixed = 256
+	bytes := fixed + len(key) + len(k.body)
+	for _, text := range k.header["Www-Authenticate"] {
+		bytes += len(text)
+	}
+	t.answers.Put(key, k, k.expires, bytes)
 }
 
 // remembered sends requests to registries through the cache tokens. Sessions that trust other certificates use a separate part of
@@ -99,9 +111,9 @@ func (m *remembered) anonymous(r *http.Request, key string) (*http.Response, err
 	m.tokens.learn(answer)
 	open := m.challengeKey(r.URL)
 	m.tokens.answers.Drop(func(of string, k *kept) bool { return of == open && k.status == http.StatusOK }) // it demands a login now
-	m.tokens.answers.Put(key, &kept{
-		status: answer.StatusCode, header: http.Header{"Www-Authenticate": answer.Header.Values("Www-Authenticate")},
-	}, m.tokens.now().Add(challengeLives), 0)
+	m.tokens.keep(key, &kept{
+		status: answer.StatusCode, header: http.Header{"Www-Authenticate": answer.Header.Values("Www-Authenticate")}, expires: m.tokens.now().Add(challengeLives),
+	})
 	return answer, nil
 }
 
@@ -197,7 +209,7 @@ func (t *tokens) once(r *http.Request, key string, ask func(*http.Request) (*htt
 		t.mu.Unlock()
 		answer, k, err := ask(r)
 		if k != nil && t.now().Before(k.expires) {
-			t.answers.Put(key, k, k.expires, 0)
+			t.keep(key, k)
 		}
 		t.mu.Lock()
 		if mine {
@@ -223,7 +235,7 @@ func (t *tokens) learn(answer *http.Response) {
 		}
 		realm, _, _ = strings.Cut(realm, `"`)
 		u, err := url.Parse(realm)
-		if err != nil || u.Host == "" {
+		if err != nil || u.Host == "" || len(realm) > maxRealm {
 			continue
 		}
 		if _, isContent := repositoryOf(&http.Request{Method: http.MethodGet, URL: u}); isContent {
