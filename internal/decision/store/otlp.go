@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"ephor.invalid/ephor/internal/decision"
@@ -113,7 +116,8 @@ func eventOf(r *decision.Record) (*logs.LogRecord, error) {
 	}, nil
 }
 
-// send sends one message. After a failure, the next one has a new connection: a collector that vanished does not close the old one.
+// send sends one message. While the collector cannot take it, as during a restart, it sends the message again until ctx is done. After another failure, the
+// next one has a new connection: a collector that vanished does not close the old one.
 func (s *OTLP) send(ctx context.Context, message *collector.ExportLogsServiceRequest) error {
 	if s.conn == nil {
 		conn, err := grpc.NewClient(s.target, grpc.WithTransportCredentials(s.creds))
@@ -123,6 +127,13 @@ func (s *OTLP) send(ctx context.Context, message *collector.ExportLogsServiceReq
 		s.conn = conn
 	}
 	answer, err := collector.NewLogsServiceClient(s.conn).Export(ctx, message, grpc.WaitForReady(true))
+	for pause := firstPause; status.Code(err) == codes.Unavailable && ctx.Err() == nil; pause = min(2*pause, longestPause) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			answer, err = collector.NewLogsServiceClient(s.conn).Export(ctx, message, grpc.WaitForReady(true))
+		}
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("send decisions to the collector: %w", err), s.Close())
 	}

@@ -13,6 +13,8 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"ephor.invalid/ephor/internal/decision"
 )
@@ -23,11 +25,16 @@ type collected struct {
 	mu     sync.Mutex
 	got    []*collector.ExportLogsServiceRequest
 	reject int64
+	busy   int // answers that it cannot take a message now
 }
 
 func (c *collected) Export(_ context.Context, r *collector.ExportLogsServiceRequest) (*collector.ExportLogsServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.busy > 0 {
+		c.busy--
+		return nil, status.Error(codes.Unavailable, "data refused due to high memory usage")
+	}
 	c.got = append(c.got, r)
 	out := &collector.ExportLogsServiceResponse{}
 	if c.reject > 0 {
@@ -147,5 +154,26 @@ func TestOTLPVanishes(t *testing.T) {
 	}
 	if err := write(10 * time.Second); err != nil {
 		t.Error(err)
+	}
+}
+
+// A batch that a collector cannot take for a moment, as while it restarts or lacks memory, is sent again for as long as a write may take.
+func TestOTLPBusy(t *testing.T) {
+	c := &collected{busy: 2}
+	s, err := NewOTLP("otlp+insecure://" + collect(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Write(ctx, some(3, rand.New(rand.NewPCG(55, 56)))); err != nil || len(c.got) != 1 {
+		t.Errorf("%d messages, %v", len(c.got), err)
+	}
+	c.busy = 1 << 30
+	short, stop := context.WithTimeout(t.Context(), time.Second)
+	defer stop()
+	if err := s.Write(short, some(3, rand.New(rand.NewPCG(55, 56)))); err == nil {
+		t.Error("stored by a collector that takes nothing")
 	}
 }
