@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"ephor.invalid/ephor/internal/controller"
+	"ephor.invalid/ephor/internal/fetch"
 	"ephor.invalid/ephor/internal/report"
 )
 
@@ -31,18 +32,12 @@ func (w *Writer) name(r *report.Resource) bool {
 type names struct {
 	metadata metadata.Interface
 	mu       sync.Mutex
-	lists    map[list]*listed
+	lists    map[list]*fetch.Once[map[string]string] // UID → name
 }
 
 type list struct {
 	gvr       schema.GroupVersionResource
 	namespace string
-}
-
-type listed struct {
-	once sync.Once
-	of   map[string]string // UID → name
-	err  error
 }
 
 // find looks up the resource, and adds the missing UID or name. A resource that is identified only by its name must have been created
@@ -69,29 +64,33 @@ func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *re
 	n.mu.Lock()
 	at := list{gvr, r.Namespace}
 	if n.lists == nil {
-		n.lists = map[list]*listed{}
+		n.lists = map[list]*fetch.Once[map[string]string]{}
 	}
 	l := n.lists[at]
 	if l == nil {
-		l = &listed{of: map[string]string{}}
+		l = &fetch.Once[map[string]string]{}
 		n.lists[at] = l
 	}
 	n.mu.Unlock()
-	l.once.Do(func() { l.err = l.read(ctx, in) })
-	r.Name, there = l.of[r.UID]
-	return there, l.err
+	of, err := l.Get(ctx, func(ctx context.Context) (map[string]string, error) { return namesIn(ctx, in) })
+	if err != nil {
+		return false, err
+	}
+	r.Name, there = of[r.UID]
+	return there, nil
 }
 
 // pageSize is the number of objects in one page of a list, as metadata.
 const pageSize = 500
 
-// read stores the names of all objects, page by page.
-func (l *listed) read(ctx context.Context, in metadata.ResourceInterface) error {
+// namesIn returns the names of all objects by their UIDs, which it lists page by page.
+func namesIn(ctx context.Context, in metadata.ResourceInterface) (map[string]string, error) {
+	out := map[string]string{}
 	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, in.List, func(page *metav1.PartialObjectMetadataList) error {
 		for i := range page.Items {
-			l.of[string(page.Items[i].UID)] = page.Items[i].Name
+			out[string(page.Items[i].UID)] = page.Items[i].Name
 		}
 		return nil
 	})
-	return err
+	return out, err
 }
