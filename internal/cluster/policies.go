@@ -119,7 +119,10 @@ func (c *Reader) Exceptions(ctx context.Context, w Where, now time.Time) (out []
 func (c *Reader) StoredExceptions(ctx context.Context, w Where) iter.Seq2[map[string]any, error] {
 	return func(yield func(map[string]any, error) bool) {
 		for _, x := range c.o.Families.Exceptions() {
-			k, ok, _ := c.served(x.Group, x.Kind)
+			k, ok, err := c.served(x.Group, x.Kind)
+			if err != nil && !yield(nil, err) {
+				return
+			}
 			if !ok {
 				continue
 			}

@@ -219,7 +219,7 @@ func (c *Reader) NamespaceLabels(ctx context.Context, name string) (map[string]s
 	}
 	object, err := c.get(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", name, metadataOf, nil)
 	l = labelled{metaOf(object).Labels, err}
-	if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) { // otherwise the error says nothing about the namespace
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // another error says nothing about the namespace
 		c.mu.Lock()
 		c.labels[name] = l
 		c.mu.Unlock()

@@ -16,9 +16,13 @@ import (
 
 	"ephor.invalid/ephor/internal/compliance"
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 var pods = discovery.Resource{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true, Preferred: true, Listable: true, Readable: true}
+
+// broken is an answer that the server gives once, with status 500.
+const broken = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`
 
 // server is an API server with the answers for the paths that the owner of the token jane may read; the others are forbidden.
 func server(t *testing.T, answers map[string]string) *Reader {
@@ -35,6 +39,9 @@ func server(t *testing.T, answers map[string]string) *Reader {
 			answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
 		} else if strings.Contains(answer, `"code":410`) {
 			w.WriteHeader(http.StatusGone)
+		} else if answer == broken {
+			answers[r.URL.Path] = `{"metadata":{"name":"a","labels":{"team":"x"}}}`
+			w.WriteHeader(http.StatusInternalServerError)
 		}
 		_, _ = io.WriteString(w, answer)
 	}))
@@ -91,12 +98,15 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Answers about namespaces are remembered, but not that there was no answer in time.
+// Answers about namespaces are remembered, but not that there was no answer in time, nor a failure of the API server.
 func TestNamespaceLabels(t *testing.T) {
-	c := server(t, map[string]string{"/api/v1/namespaces/a": `{"metadata":{"name":"a","labels":{"team":"x"}}}`})
+	c := server(t, map[string]string{"/api/v1/namespaces/a": broken})
 	over, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 	if _, err := c.NamespaceLabels(over, "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.NamespaceLabels(t.Context(), "a"); !apierrors.IsInternalError(err) {
 		t.Errorf("%v", err)
 	}
 	for range 2 {
@@ -119,5 +129,22 @@ func TestBounds(t *testing.T) {
 	}
 	if _, found, err := c.Meta(t.Context(), compliance.Resource{APIVersion: "apps/v1", Kind: "Gone", Name: "x"}); found || err != nil {
 		t.Errorf("%t, %v", found, err)
+	}
+}
+
+// unknown are the kinds of an API server whose discovery fails.
+type unknown struct{}
+
+var errUnknown = errors.New("the kinds are not known")
+
+func (unknown) Find(policy.Target) ([]discovery.Resource, error) { return nil, errUnknown }
+
+// Without the kinds of the API server, it is an error that exceptions are not read: without them, policies seem to deny what they exempt.
+func TestExceptionsOfUnknownKinds(t *testing.T) {
+	c := server(t, nil)
+	c.o.Kinds = unknown{}
+	found, errs := c.Exceptions(t.Context(), Where{}, time.Now())
+	if len(found) > 0 || len(errs) == 0 || !errors.Is(errs[0], errUnknown) {
+		t.Errorf("%v, %v", found, errs)
 	}
 }
