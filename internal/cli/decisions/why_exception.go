@@ -102,7 +102,7 @@ func (x *excepting) entries(cmd *cobra.Command, r *decision.Record, programs []*
 	var again []report.Entry
 	request, err := (&impact.Record{Decision: r}).Request()
 	switch {
-	case errors.Is(err, decision.ErrNoRequest), errors.Is(err, decision.ErrNoText):
+	case errors.Is(err, decision.ErrNoRequest), errors.Is(err, decision.ErrWithheld), errors.Is(err, decision.ErrNoText):
 	case err != nil:
 		return nil, false, err
 	default:
