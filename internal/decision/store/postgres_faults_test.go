@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -132,6 +134,29 @@ func TestPostgresFreshStart(t *testing.T) {
 	}
 	d.run("DROP TABLE ephor_decisions, ephor_decisions_bodies, ephor_decisions_batches, ephor_decisions_version")
 	if err := owner.Write(t.Context(), records); err != nil {
+		t.Error(err)
+	}
+}
+
+// A store that is closed during a write stores nothing afterwards, and keeps no connection.
+func TestPostgresClosedDuringAWrite(t *testing.T) {
+	s := newDatabase(t).open(Options{})
+	begun, release, done := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		done <- s.write(t.Context(), func(context.Context, *sql.Conn) error { close(begun); <-release; return nil })
+	}()
+	<-begun
+	if err := s.Close(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := s.Write(t.Context(), some(1, rand.New(rand.NewPCG(1, 2)))); !errors.Is(err, errClosed) || s.writing.conn != nil {
+		t.Errorf("%v, connection %v", err, s.writing.conn)
+	}
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }

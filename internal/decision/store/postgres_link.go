@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -15,6 +16,7 @@ const answerTimeout = 2 * time.Second
 // committed, and the next caller gets a new one.
 type link struct {
 	connect func(context.Context) (*sql.Conn, error)
+	closed  atomic.Bool
 	turn    *semaphore.Weighted
 	conn    *sql.Conn
 }
@@ -30,6 +32,14 @@ func (l *link) use(ctx context.Context, run func(context.Context, *sql.Conn) err
 		return err
 	}
 	defer l.turn.Release(1)
+	defer func() {
+		if l.closed.Load() { // meanwhile
+			l.drop()
+		}
+	}()
+	if l.closed.Load() {
+		return errClosed
+	}
 	for {
 		old := l.conn != nil && answers(ctx, l.conn)
 		if !old {
@@ -67,8 +77,9 @@ func (l *link) drop() {
 	l.conn = nil
 }
 
-// close closes the connection, when the caller that uses it is done or ctx is.
+// close closes the connection, when the caller that uses it is done. It does not wait longer than ctx.
 func (l *link) close(ctx context.Context) error {
+	l.closed.Store(true)
 	if err := l.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
