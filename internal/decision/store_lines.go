@@ -63,7 +63,7 @@ func (l *Lines) open() (err error) {
 	return nil
 }
 
-// changed reports whether somebody else has moved, deleted or truncated the open file.
+// changed reports whether another process has moved, deleted or truncated the open file.
 func (l *Lines) changed() bool {
 	now, err := os.Stat(l.path)
 	return err != nil || !os.SameFile(now, l.file) || now.Mode().IsRegular() && now.Size() < l.size

@@ -145,7 +145,7 @@ func TestReadByteOrderMark(t *testing.T) {
 	}
 }
 
-// A file that somebody moves, deletes or truncates has all records that are stored afterwards, with their requests.
+// A file that another process moves, deletes or truncates has all records that are stored afterwards, with their requests.
 func TestChangedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	l, err := OpenLines(path, 1<<20)

@@ -430,7 +430,7 @@ func TestSameTimeAtTheEndOfAnHour(t *testing.T) {
 	}
 }
 
-// A file that somebody moves or deletes is replaced by a new one, for the store and for the processes that read it: whatever is reported as stored can be found.
+// A file that another process moves or deletes is replaced by a new one, for the store and for the processes that read it: whatever is reported as stored can be found.
 func TestMovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.db")
 	s := opened(t, path, Options{})
