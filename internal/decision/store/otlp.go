@@ -116,8 +116,8 @@ func eventOf(r *decision.Record) (*logs.LogRecord, error) {
 	}, nil
 }
 
-// send sends one message. While the collector cannot take it, as during a restart, it sends the message again until ctx is done. After another failure, the
-// next one has a new connection: a collector that vanished does not close the old one.
+// send sends one message. While the collector cannot take it, as during a restart, it sends the message again until ctx is done. After another
+// failure, the next one has a new connection: a collector that vanished does not close the old one.
 func (s *OTLP) send(ctx context.Context, message *collector.ExportLogsServiceRequest) error {
 	if s.conn == nil {
 		conn, err := grpc.NewClient(s.target, grpc.WithTransportCredentials(s.creds))

@@ -167,8 +167,8 @@ func ReadSQLite(path string) (*SQLite, error) {
 	return s, err
 }
 
-// use waits for the turn, and opens the file if it is not open, or if another process has moved or deleted the open one, in which no reader would find what is stored. The check of a large file may take longer than a call has time: it goes on after
-// the call, and later calls wait for its end.
+// use waits for the turn, and opens the file if it is not open, or if another process has moved or deleted the open one: no reader would find what
+// is stored in it. The check of a large file may take longer than a call has time: it goes on after the call, and later calls wait for its end.
 func (s *SQLite) use(ctx context.Context) (func(), error) {
 	if err := s.turn.Acquire(ctx, 1); err != nil {
 		return nil, err
