@@ -145,7 +145,7 @@ func TestReplacedKey(t *testing.T) {
 		t.Errorf("just after the last configuration was written, its path is %s", v)
 	}
 	c.advance(2 * time.Second)
-	g.Stand([]string{old.Path("/validate/fail")}) // written by somebody who kept a copy
+	g.Stand([]string{old.Path("/validate/fail")}) // written by a client that kept a copy
 	if v := verdict(old); v != Unknown {
 		t.Errorf("after the overlap, a path of the former key is %s", v)
 	}

@@ -22,31 +22,27 @@ func describeArgs(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if check := c.Args; check != nil {
 			c.Args = func(cmd *cobra.Command, args []string) error {
-				return withUsage(cmd, nameArguments(cmd, nameFile(cmd, args, check(cmd, args))))
+				return withUsage(cmd, nameArguments(cmd, args, check(cmd, args)))
 			}
 		}
 		describeArgs(c)
 	}
 }
 
-// nameFile adds the flag for files to the error about an argument that is a file or folder.
-func nameFile(cmd *cobra.Command, args []string, err error) error {
-	if err == nil || len(args) == 0 || cmd.Flags().Lookup("filename") == nil {
-		return err
+// nameArguments adds the arguments of the command to an error about them, or the flag for files if one of them is a file or folder.
+func nameArguments(cmd *cobra.Command, args []string, err error) error {
+	if err == nil {
+		return nil
 	}
-	if _, absent := os.Stat(args[0]); absent != nil {
-		return err
+	if len(args) > 0 && cmd.Flags().Lookup("filename") != nil {
+		if _, absent := os.Stat(args[0]); absent == nil {
+			return fmt.Errorf("%w\n(name files with --filename: %s -f %s)", err, cmd.CommandPath(), args[0])
+		}
 	}
-	return fmt.Errorf("%w\n(name files with --filename: %s -f %s)", err, cmd.CommandPath(), args[0])
-}
-
-// nameArguments adds the arguments of the command to an error about them, unless it has a hint already.
-func nameArguments(cmd *cobra.Command, err error) error {
-	_, arguments, some := strings.Cut(cmd.Use, " ")
-	if err == nil || !some || strings.Contains(err.Error(), "\n") {
-		return err
+	if _, arguments, some := strings.Cut(cmd.Use, " "); some {
+		return fmt.Errorf("%w\n(%s %s)", err, cmd.CommandPath(), arguments)
 	}
-	return fmt.Errorf("%w\n(%s %s)", err, cmd.CommandPath(), arguments)
+	return err
 }
 
 // flagError suggests the flag that the user probably meant instead of an unknown one.

@@ -61,12 +61,7 @@ func New(families *compile.Registry) *cobra.Command {
 			"  ephor test policies/ --fail-only --strict\n" +
 			"  ephor test policies/require-labels/ --watch\n" +
 			"  ephor test . --test-case-selector policy=require-*,resource=web -o junit > report.xml",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.MinimumNArgs(1)(cmd, args); err != nil {
-				return fmt.Errorf("%w\n(name folders that hold tests: %s FOLDER...)", err, cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.paths = args
 			if !slices.Contains([]string{"", "json", "yaml", "markdown", "junit"}, o.format) {
