@@ -24,16 +24,16 @@ type Garbage struct {
 var (
 	OtherGarbage     = Garbage{Most: GCPercent, Least: GCPercent}
 	ReportsGarbage   = Garbage{Most: GCPercent, Spare: 20 << 20, Least: 40}
-	AdmissionGarbage = Garbage{Most: 500, Spare: 52 << 20, Least: 200}
+	AdmissionGarbage = Garbage{Most: 500, Spare: 48 << 20, Least: 200}
 )
 
-// Bound applies the bounds after each collection until ctx is done, once the process has started (startTime), unless the environment tunes the
+// Bound applies the bounds after each collection until ctx is done, once the process has started (StartTime), unless the environment tunes the
 // collector.
 func (g Garbage) Bound(ctx context.Context) {
 	if firstgc.Tuned() {
 		return
 	}
-	started := time.NewTimer(startTime)
+	started := time.NewTimer(StartTime)
 	defer started.Stop()
 	select {
 	case <-ctx.Done():
