@@ -43,10 +43,11 @@ func (c *Compatible) Version() Version {
 		go c.ask(c.asking)
 	}
 	if answer, left := c.asking, versionPatience-now.Sub(c.asked); answer != nil {
+		// The first version decides what webhooks are written, so callers wait for it as long as the client does.
 		var late <-chan time.Time
 		if c.last != (Version{}) {
 			late = time.After(left)
-		} // the first version decides what webhooks are written, so it is waited for as long as the client waits
+		}
 		c.mu.Unlock()
 		select {
 		case <-answer:
