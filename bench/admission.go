@@ -16,6 +16,7 @@ import (
 
 	"ephor.invalid/ephor/bench/load"
 	"ephor.invalid/ephor/internal/devcluster"
+	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 // settle is how long the admission process rests before its memory is read.
@@ -27,8 +28,8 @@ const (
 	celPolicies     = "pod-security-cel"
 )
 
-// startAdmission starts a control plane and our admission process with folders of examples/, and returns when the process denies a bad Pod,
-// so that the first folder's policies are in force.
+// startAdmission starts a control plane and our admission process with folders of examples/, and returns when the process denies a bad Pod, so that
+// the first folder's policies are in force, and collects as it does from then on (lifecycle.StartTime).
 func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Server, error) {
 	c, s, err := b.startReplicas("dev", nil, [][]string{nil}, folders...)
 	if err != nil {
@@ -63,6 +64,7 @@ func (b *bench) startReplicas(values string, prepare func(context.Context, *devc
 			}
 			replicas = append(replicas, r)
 		}
+		started := time.Now()
 		for _, folder := range folders {
 			if _, err := c.Kubectl(ctx, nil, "apply", "-f", filepath.Join(b.root, "examples", folder)); err != nil {
 				return nil, err
@@ -90,6 +92,7 @@ func (b *bench) startReplicas(values string, prepare func(context.Context, *devc
 				return nil, err
 			}
 		}
+		time.Sleep(time.Until(started.Add(lifecycle.StartTime)))
 		return servers, nil
 	}()
 	if err != nil {

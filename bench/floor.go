@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"ephor.invalid/ephor/bench/load"
-	"ephor.invalid/ephor/internal/lifecycle"
 )
 
 const (
@@ -45,14 +44,13 @@ func (b *bench) floorOf(name, folder string, goodTarget, badTarget float64) erro
 		{"ephor, bad Pod", ours, bad, false},
 	}
 	got := make([][]load.Round, len(cases))
-	ready := time.Now()
-	for warm := false; len(got[0]) < floorRounds; warm = time.Since(ready) > lifecycle.StartTime { // rounds before only warm up
+	for i := range floorRounds + 1 {
 		for k, c := range cases {
 			r, err := c.server.Round(floorRequests, load.Question{Body: c.body, Allowed: c.allowed})
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			if warm {
+			if i > 0 { // the first round only warms up
 				got[k] = append(got[k], r)
 			}
 		}

@@ -165,8 +165,8 @@ func repath(c *admissionv1.WebhookClientConfig, path func(plain string) string) 
 	}
 }
 
-// PlainPath is one of our webhooks that has no segment in its path.
-type PlainPath struct {
+// CalledPath is the path of one of our webhooks.
+type CalledPath struct {
 	// Kind and Configuration are the kind and name of the webhook configuration.
 	Kind, Configuration string
 	Path                string
@@ -212,13 +212,12 @@ func Asks(o client.Object, ours func(admissionv1.WebhookClientConfig) bool) bool
 	return slices.ContainsFunc(webhooksOf(o), func(w anyWebhook) bool { return ours(*w.clientConfig()) })
 }
 
-// PlainPaths returns the webhooks in the configurations that call our server at a path without a segment. ours identifies our server.
-func PlainPaths(ours func(admissionv1.WebhookClientConfig) bool, configurations ...client.Object) (out []PlainPath) {
+// CalledPaths returns the paths at which the webhooks in the configurations call our server. ours identifies our server.
+func CalledPaths(ours func(admissionv1.WebhookClientConfig) bool, configurations ...client.Object) (out []CalledPath) {
 	for _, o := range configurations {
 		for _, w := range webhooksOf(o) {
-			c := w.clientConfig()
-			if _, plain, secret := secretpath.Split(PathOf(c)); !secret && plain != "" && ours(*c) {
-				out = append(out, PlainPath{Kind: KindOf(o), Configuration: o.GetName(), Path: plain})
+			if c := w.clientConfig(); PathOf(c) != "" && ours(*c) {
+				out = append(out, CalledPath{Kind: KindOf(o), Configuration: o.GetName(), Path: PathOf(c)})
 			}
 		}
 	}

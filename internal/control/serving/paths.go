@@ -68,8 +68,8 @@ type Paths struct {
 	made     string // the epoch that this process created when it started
 	leaked   string // the epoch that must end because a call may have failed
 	asked    string // the epoch whose end this process has requested
-	standing []webhookconf.PlainPath
-	reported []webhookconf.PlainPath
+	standing []webhookconf.CalledPath
+	reported []webhookconf.CalledPath
 
 	rotation secretpath.Rotation // the state of the leader
 	plain    time.Time           // the time since which the leader keeps plain paths during a rollout
@@ -262,15 +262,15 @@ func (p *Paths) stand() {
 		return
 	}
 	var paths []string
-	for _, o := range all {
-		for _, to := range webhookconf.ServersOf(o) {
-			if path := webhookconf.PathOf(&to); path != "" && p.Ours(to) {
-				paths = append(paths, path)
-			}
+	var plain []webhookconf.CalledPath
+	for _, called := range webhookconf.CalledPaths(p.Ours, all...) {
+		paths = append(paths, called.Path)
+		if _, _, secret := secretpath.Split(called.Path); !secret {
+			plain = append(plain, called)
 		}
 	}
 	p.mu.Lock()
-	p.standing = webhookconf.PlainPaths(p.Ours, all...)
+	p.standing = plain
 	p.mu.Unlock()
 	p.guard.Stand(paths)
 	p.wake.Fire()
