@@ -30,7 +30,6 @@ var goroutines = map[string]string{
 	"updaterequest/work.go":           "Parallel, for rules of an UpdateRequest",
 	"updaterequest/enqueue/writer.go": "a request waits for the writes of its work, in parallel",
 	"decision/run.go":                 "writes what requests left behind, until the process ends",
-	"decision/store/otlp.go":          "pauses between attempts to send what a collector could not take",
 	"decision/store/receiver.go":      "the server of the store: deletes old decisions while it is open",
 	"decision/store/remote.go":        "pauses between attempts to send what requests left behind",
 	"decision/store/sqlite.go":        "the file is opened and merged beside the requests",

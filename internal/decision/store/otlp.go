@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -126,14 +125,11 @@ func (s *OTLP) send(ctx context.Context, message *collector.ExportLogsServiceReq
 		}
 		s.conn = conn
 	}
-	answer, err := collector.NewLogsServiceClient(s.conn).Export(ctx, message, grpc.WaitForReady(true))
-	for pause := firstPause; status.Code(err) == codes.Unavailable && ctx.Err() == nil; pause = min(2*pause, longestPause) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-			answer, err = collector.NewLogsServiceClient(s.conn).Export(ctx, message, grpc.WaitForReady(true))
-		}
-	}
+	var answer *collector.ExportLogsServiceResponse
+	err := attempts(ctx, func() (again bool, err error) {
+		answer, err = collector.NewLogsServiceClient(s.conn).Export(ctx, message, grpc.WaitForReady(true))
+		return status.Code(err) == codes.Unavailable, err
+	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("send decisions to the collector: %w", err), s.Close())
 	}

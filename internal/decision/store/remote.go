@@ -98,9 +98,14 @@ func (s *Remote) writePart(ctx context.Context, records []decision.Record) error
 }
 
 func (s *Remote) send(ctx context.Context, body []byte) error {
+	return attempts(ctx, func() (bool, error) { return s.post(ctx, body) })
+}
+
+// attempts calls attempt, with growing pauses, until it succeeds, another attempt would not succeed, or ctx is done. It returns the last error.
+func attempts(ctx context.Context, attempt func() (again bool, err error)) error {
 	pause := firstPause
 	for {
-		again, err := s.post(ctx, body)
+		again, err := attempt()
 		if err == nil || !again {
 			return err
 		}
