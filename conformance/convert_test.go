@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"ephor.invalid/ephor/internal/cli"
-	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/convert"
 	"ephor.invalid/ephor/internal/source"
 )
 

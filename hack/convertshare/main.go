@@ -22,7 +22,7 @@ import (
 	"sync"
 
 	"ephor.invalid/ephor/internal/cli"
-	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/convert"
 	"ephor.invalid/ephor/internal/source"
 )
 

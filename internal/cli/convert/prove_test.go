@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/convert"
 	"ephor.invalid/ephor/internal/schema"
 	"ephor.invalid/ephor/internal/source"
 	"ephor.invalid/ephor/internal/value"

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"ephor.invalid/ephor/internal/cli/terminal"
-	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/convert"
 	"ephor.invalid/ephor/internal/impact"
 	"ephor.invalid/ephor/internal/policy"
 )

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"ephor.invalid/ephor/internal/cli/offline"
-	"ephor.invalid/ephor/internal/family/convert"
+	"ephor.invalid/ephor/internal/convert"
 	"ephor.invalid/ephor/internal/kinds"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/schema"

@@ -19,8 +19,8 @@ import (
 	"ephor.invalid/ephor/internal/cli/testrun"
 	"ephor.invalid/ephor/internal/clivalues"
 	"ephor.invalid/ephor/internal/compile"
+	"ephor.invalid/ephor/internal/convert"
 	"ephor.invalid/ephor/internal/diag"
-	"ephor.invalid/ephor/internal/family/convert"
 	"ephor.invalid/ephor/internal/source"
 	"ephor.invalid/ephor/internal/value"
 )

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"ephor.invalid/ephor/internal/convert"
 	"ephor.invalid/ephor/internal/diag"
-	"ephor.invalid/ephor/internal/family/convert"
 	"ephor.invalid/ephor/internal/family/deleting"
 	"ephor.invalid/ephor/internal/family/generating"
 	"ephor.invalid/ephor/internal/family/imagevalidating"
