@@ -3,6 +3,8 @@ package decision
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,6 +18,15 @@ type BatchID [16]byte
 func NewBatchID() (id BatchID) {
 	_, _ = rand.Read(id[:]) // it always fills the bytes
 	return id
+}
+
+// Part returns the ID of a part of the batch. The same part has the same ID when the batch is sent again; the first one has the ID of the batch.
+func (id BatchID) Part(n uint32) BatchID {
+	if n == 0 || id == (BatchID{}) {
+		return id
+	}
+	sum := sha256.Sum256(binary.BigEndian.AppendUint32(id[:], n))
+	return BatchID(sum[:16])
 }
 
 // OnceStore is a Store that remembers the IDs of recent batches, together with their records. Its methods are safe for concurrent use.

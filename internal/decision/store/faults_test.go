@@ -116,7 +116,7 @@ func TestCallsWaitForALimitedTime(t *testing.T) {
 	}{s, p} {
 		_, pageErr := s.Page(over, &decision.Query{}, "", 1)
 		_, eraseErr := s.EraseUser(over, "jane")
-		for _, err := range []error{pageErr, eraseErr, s.Write(over, nil), s.Tidy(over)} {
+		for _, err := range []error{pageErr, eraseErr, s.Write(over, some(1, rand.New(rand.NewPCG(1, 2)))), s.Tidy(over)} {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%T: %v", s, err)
 			}

@@ -51,11 +51,11 @@ func (s *SQLite) used(ctx context.Context) (int64, error) {
 	return (pages - free) * pageSize, err
 }
 
-// trim deletes the oldest n records; if there are fewer, half of them. It returns their number.
+// trim deletes the oldest n records; if there are fewer, half of them, at least one. It returns their number.
 func (s *SQLite) trim(ctx context.Context, n int) (int64, error) {
 	id, ok, err := number(ctx, s.write, "SELECT id FROM decision ORDER BY id LIMIT 1 OFFSET ?", n)
 	if err == nil && !ok {
-		id, ok, err = number(ctx, s.write, "SELECT id FROM decision ORDER BY id LIMIT 1 OFFSET (SELECT count(*) / 2 FROM decision)")
+		id, ok, err = number(ctx, s.write, "SELECT id + 1 FROM decision ORDER BY id LIMIT 1 OFFSET (SELECT (count(*) - 1) / 2 FROM decision)")
 	}
 	if err != nil || !ok {
 		return 0, err

@@ -12,49 +12,81 @@ import (
 	"ephor.invalid/ephor/internal/decision"
 )
 
-// Write implements decision.Store. It stores the records in one transaction.
+// Write implements decision.Store. It stores the records in one transaction, unless they take a large part of the file.
 func (s *SQLite) Write(ctx context.Context, records []decision.Record) error {
 	return s.WriteOnce(ctx, decision.BatchID{}, records)
 }
 
-// WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records.
+// WriteOnce implements decision.OnceStore. The ID is stored in the transaction of the records. Each part of a batch that takes a large part of the file
+// is stored with an ID of its own.
 func (s *SQLite) WriteOnce(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
-	return s.change(ctx, func() error {
-		err := s.store(ctx, batch, records)
-		if errors.Is(err, errStored) {
-			return nil
-		}
+	n := uint32(0)
+	return inParts(records, func(part []decision.Record) error {
+		part, err := s.fitting(part)
 		if err != nil {
 			return err
 		}
-		if _, err := s.bound(ctx); err != nil {
-			s.o.Log.Error("old decisions were not deleted", "error", err)
-		}
-		return nil
+		id := batch.Part(n)
+		n++
+		return s.change(ctx, func() error { return s.store(ctx, id, part) })
 	})
 }
 
-// store stores the records of a batch. It makes room in a full file.
+// room is the space that is made for the records of one transaction.
+func (s *SQLite) room() int64 { return min(largestBatch, s.o.MaxBytes/2) }
+
+// fitting returns records that fit into the room, and tooLong for others. It removes the request of a single record that is too long with it.
+func (s *SQLite) fitting(records []decision.Record) ([]decision.Record, error) {
+	if s.o.MaxBytes == 0 || s.room() == largestBatch {
+		return records, nil
+	}
+	text, err := decision.AppendBatch(nil, decision.BatchID{}, records)
+	if err != nil {
+		return nil, err
+	}
+	most := s.room()
+	if len(records) > 1 {
+		most /= 2 // the file may need twice the bytes: long values begin on new pages
+	}
+	switch {
+	case int64(len(text)) <= most:
+		return records, nil
+	case len(records) > 1 || records[0].Request == nil:
+		return nil, tooLong(len(text))
+	}
+	one := records[0]
+	one.Request = nil
+	s.o.Log.Error("a request was not recorded: it is too large for the file", "uid", one.UID, "bytes", len(text))
+	return s.fitting([]decision.Record{one})
+}
+
+// store stores records in one transaction, and deletes some that are too old or too many.
 func (s *SQLite) store(ctx context.Context, batch decision.BatchID, records []decision.Record) error {
 	err := s.insert(ctx, batch, records)
-	for attempt := 0; attempt < maxTrims && full(err); attempt++ {
+	for full(err) {
 		used, usedErr := s.used(ctx)
-		if usedErr != nil || s.o.MaxBytes == 0 || used+largestBatch < s.o.MaxBytes {
+		if usedErr != nil || s.o.MaxBytes == 0 || used+s.room() < s.o.MaxBytes {
 			return err // the disk is full, not the file: stored records stay
 		}
-		if _, err := s.trim(ctx, trimRows); err != nil {
-			return err
+		if n, trimErr := s.trim(ctx, trimRows); trimErr != nil || n == 0 {
+			return errors.Join(err, trimErr)
 		}
 		err = s.insert(ctx, batch, records)
 	}
-	return err
+	if errors.Is(err, errStored) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := s.bound(ctx); err != nil {
+		s.o.Log.Error("old decisions were not deleted", "error", err)
+	}
+	return nil
 }
 
 // largestBatch bounds the bytes that a batch needs in the file.
 const largestBatch = 16 << 20
-
-// maxTrims is how often records are deleted for one batch. Each deletion frees the room of many records, or half of the file.
-const maxTrims = 3
 
 // full reports whether the file has reached its size.
 func full(err error) bool {
