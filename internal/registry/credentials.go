@@ -211,6 +211,10 @@ func (c *credentials) provided(names []string) func(context.Context, authn.Resou
 	return func(ctx context.Context, resource authn.Resource) (authn.Authenticator, error) {
 		for _, name := range names {
 			found, err := providers[name](ctx, c.client, resource)
+			if errors.Is(err, context.DeadlineExceeded) {
+				c.leave("credentials of " + name + " are not available in time")
+				continue
+			}
 			if err != nil {
 				c.leave("credentials of " + name + " are not available")
 				continue

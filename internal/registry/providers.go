@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/docker/docker-credential-helpers/client"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/authn/github"
+	"golang.org/x/sync/semaphore"
 
 	"ephor.invalid/ephor/internal/fetch"
 )
@@ -38,11 +41,41 @@ func CheckProviders(names []string) error {
 	return nil
 }
 
+// fromKeychain is the provider of a keychain. It waits for the keychain for a limited time: a credential helper that docker's configuration names has
+// no limit of its own, and may wait for a person. At most one call of the keychain runs at a time.
 func fromKeychain(k authn.Keychain) provider {
+	turn := semaphore.NewWeighted(1)
 	return func(ctx context.Context, _ *Client, resource authn.Resource) (authn.Authenticator, error) {
-		return authn.Resolve(ctx, k, resource)
+		limit := helperTimeout
+		if end, ok := ctx.Deadline(); ok {
+			limit = min(limit, time.Until(end)/2) // the rest is for the registry, which may need no login
+		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		if err := turn.Acquire(ctx, 1); err != nil {
+			return nil, err
+		}
+		type answer struct {
+			found authn.Authenticator
+			err   error
+		}
+		answers := make(chan answer, 1)
+		go func() {
+			defer turn.Release(1)
+			found, err := authn.Resolve(ctx, k, resource)
+			answers <- answer{found, err}
+		}()
+		select {
+		case a := <-answers:
+			return a.found, a.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
+
+// helperTimeout bounds the time of a credential helper that docker's configuration names.
+const helperTimeout = 15 * time.Second
 
 // cloud is a provider that uses the identity of this process in a cloud.
 type cloud struct {
@@ -67,7 +100,7 @@ func fromCloud(p cloud) provider {
 		login, err := c.clouds.get(ctx, p.name+" "+host, func(ctx context.Context) (cloudLogin, error) {
 			login, err := p.login(ctx, c, host)
 			if err != nil {
-				if fallback, ok := fromProgram(p.program, host); ok {
+				if fallback, ok := fromProgram(ctx, p.program, host); ok {
 					return fallback, nil
 				}
 			}
@@ -81,8 +114,10 @@ func fromCloud(p cloud) provider {
 }
 
 // fromProgram runs a credential helper of docker if it is installed, as on developers' machines.
-func fromProgram(program, host string) (cloudLogin, bool) {
-	creds, err := client.Get(client.NewShellProgramFunc("docker-credential-"+program), "https://"+host)
+func fromProgram(ctx context.Context, program, host string) (cloudLogin, bool) {
+	creds, err := client.Get(func(args ...string) client.Program {
+		return helper{exec.CommandContext(ctx, "docker-credential-"+program, args...)}
+	}, "https://"+host)
 	if err != nil || creds.Username == "" && creds.Secret == "" {
 		return cloudLogin{}, false
 	}
@@ -91,6 +126,33 @@ func fromProgram(program, host string) (cloudLogin, bool) {
 		login.config = authn.AuthConfig{IdentityToken: creds.Secret}
 	}
 	return login, true
+}
+
+// helper is a run of a credential helper whose output is limited.
+type helper struct{ cmd *exec.Cmd }
+
+// Input implements client.Program.
+func (h helper) Input(in io.Reader) { h.cmd.Stdin = in }
+
+// Output implements client.Program.
+func (h helper) Output() ([]byte, error) {
+	var out helperOutput
+	h.cmd.Stdout, h.cmd.WaitDelay = &out, time.Second // in case its children keep the output open
+	err := h.cmd.Run()
+	return out.text, err
+}
+
+// helperOutput is what a credential helper writes. A program that writes more than a login may have gets an error.
+type helperOutput struct{ text []byte }
+
+const maxHelperOutput = 1 << 20
+
+func (o *helperOutput) Write(p []byte) (int, error) {
+	if len(o.text)+len(p) > maxHelperOutput {
+		return 0, errors.New("the credential helper writes too much")
+	}
+	o.text = append(o.text, p...)
+	return len(p), nil
 }
 
 // Time limits of logins to clouds.

@@ -135,7 +135,7 @@ func (g Git) Clone(ctx context.Context, text string) (c Clone, remove func(), er
 	if cmd.Env, err = g.environment(r.URL); err != nil {
 		return Clone{}, nil, err
 	}
-	var said strings.Builder
+	var said ending
 	cmd.Stderr = &said
 	if g.Progress != nil {
 		cmd.Stderr = io.MultiWriter(&said, g.Progress)
@@ -151,7 +151,7 @@ func (g Git) Clone(ctx context.Context, text string) (c Clone, remove func(), er
 		if errors.Is(err, exec.ErrNotFound) {
 			return Clone{}, nil, errors.New("reading git repositories needs the program git, which is not installed")
 		}
-		return Clone{}, nil, fmt.Errorf("failed to clone the branch %s of %s: %s", r.Branch, r.URL, lastLine(said.String(), err))
+		return Clone{}, nil, fmt.Errorf("failed to clone the branch %s of %s: %s", r.Branch, r.URL, lastLine(string(said.text), err))
 	}
 	c = Clone{root: dir, Folder: filepath.Join(dir, filepath.FromSlash(r.Folder))}
 	info, err := os.Stat(c.Folder)
@@ -308,6 +308,18 @@ func size(dir string) (total int64) {
 		return nil
 	})
 	return total
+}
+
+// ending keeps the end of what is written to it: a server can make git say as much as it likes.
+type ending struct{ text []byte }
+
+const maxEnding = 4 << 10
+
+// Write implements io.Writer.
+func (e *ending) Write(p []byte) (int, error) {
+	e.text = append(e.text, p[max(len(p)-maxEnding, 0):]...)
+	e.text = append(e.text[:0], e.text[max(len(e.text)-maxEnding, 0):]...)
+	return len(p), nil
 }
 
 // lastLine returns the last line of a program's output, in which git says what went wrong.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -297,5 +298,19 @@ func TestT12SizeOfARepository(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "larger than") {
 		t.Error(err)
+	}
+}
+
+// What a server makes git say is not kept beyond its end, in which git says what went wrong.
+func TestT12LongOutputOfGit(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x >&2\necho ' fatal: no such branch' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	_, _, err := Git{}.Clone(t.Context(), "https://example.com/team/policies.git/main")
+	if err == nil || !strings.HasSuffix(err.Error(), "fatal: no such branch") || len(err.Error()) > 10_000 {
+		t.Errorf("the error has %d bytes", len(fmt.Sprint(err)))
 	}
 }
