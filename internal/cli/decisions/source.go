@@ -105,12 +105,15 @@ func readStore(ctx context.Context, address string, q *decision.Query, take func
 const (
 	followEvery = time.Second
 	followBack  = 45 * time.Second
+	// longestPause is the longest pause after a failure.
+	longestPause = 30 * time.Second
 	// maxSeen is the number of remembered records above which those older than followBack are forgotten.
 	maxSeen = 10_000
 )
 
-// followPages passes the records of a store to take, from the oldest to the newest, and then new records until ctx is done.
-func followPages(ctx context.Context, page decision.Pages, q *decision.Query, take func(*decision.Record) bool) error {
+// followPages passes the records of a store to take, from the oldest to the newest, and then new records until ctx is done. Once the store has
+// answered, it goes on after a failure, with growing pauses, and says so once; a refusal ends it.
+func followPages(ctx context.Context, page decision.Pages, q *decision.Query, stderr io.Writer, take func(*decision.Record) bool) error {
 	at := *q
 	at.Oldest = true
 	newest := q.Since
@@ -122,8 +125,15 @@ func followPages(ctx context.Context, page decision.Pages, q *decision.Query, ta
 			}
 		}
 	}
+	answered := false
+	failing, pause := false, followEvery
+	asked := func(ctx context.Context, q *decision.Query, after string, limit int) (decision.Page, error) {
+		out, err := page(ctx, q, after, limit)
+		answered = answered || err == nil
+		return out, err
+	}
 	for {
-		more, err := page.Each(ctx, &at, pageRecords, func(r *decision.Record) bool {
+		more, err := decision.Pages(asked).Each(ctx, &at, pageRecords, func(r *decision.Record) bool {
 			if _, known := seen[r.UID]; known {
 				return true
 			}
@@ -142,8 +152,18 @@ func followPages(ctx context.Context, page decision.Pages, q *decision.Query, ta
 		switch {
 		case ctx.Err() != nil:
 			return nil // following a store always ends this way
-		case err != nil || !more:
-			return err
+		case err != nil:
+			if refused := (*remote.RefusedError)(nil); !answered || errors.As(err, &refused) {
+				return err
+			}
+			if !failing {
+				fmt.Fprintf(terminal.LegibleWriter(stderr), "%v; it is tried again until it answers\n", err)
+			}
+			failing, pause = true, min(2*pause, longestPause)
+		case !more:
+			return nil
+		default:
+			failing, pause = false, followEvery
 		}
 		forget()
 		if back := newest.Add(-followBack); back.After(q.Since) {
@@ -152,7 +172,7 @@ func followPages(ctx context.Context, page decision.Pages, q *decision.Query, ta
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(followEvery):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -165,7 +185,7 @@ func (o *source) follow(ctx context.Context, q *decision.Query, stderr io.Writer
 		if err != nil {
 			return 0, err
 		}
-		return 0, followPages(ctx, page, q, take)
+		return 0, followPages(ctx, page, q, stderr, take)
 	case len(o.files) != 1 || o.files[0] == "-":
 		return 0, errors.New("--follow needs exactly one file of JSON lines, one store or a server")
 	case store.CanRead(o.files[0]):
@@ -173,7 +193,7 @@ func (o *source) follow(ctx context.Context, q *decision.Query, stderr io.Writer
 		if err != nil {
 			return 0, err
 		}
-		return 0, errors.Join(followPages(ctx, s.Page, q, take), s.Close())
+		return 0, errors.Join(followPages(ctx, s.Page, q, stderr, take), s.Close())
 	}
 	in, err := openGrowing(ctx, o.files[0])
 	if err != nil {

@@ -86,7 +86,9 @@ func (o *DecisionServer) Pages(unasked func(namespaces int)) (decision.Pages, er
 		case err != nil:
 			return answer.Page, err
 		case status == http.StatusNotFound:
-			return answer.Page, fmt.Errorf("%s shows no decisions: the reports controller keeps none (--decisionsStore)", o.Address)
+			return answer.Page, &RefusedError{o.Address + " shows no decisions: the reports controller keeps none (--decisionsStore)"}
+		case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
+			return answer.Page, &RefusedError{fmt.Sprintf("%s answers %d: %s", o.Address, status, terminal.Plain(answer.Error))}
 		case status != http.StatusOK:
 			return answer.Page, fmt.Errorf("%s answers %d: %s", o.Address, status, terminal.Plain(answer.Error))
 		case answer.Unasked > 0 && !warned:
@@ -96,6 +98,12 @@ func (o *DecisionServer) Pages(unasked func(namespaces int)) (decision.Pages, er
 		return answer.Page, nil
 	}, nil
 }
+
+// RefusedError is an answer of a dashboard that another attempt would get again.
+type RefusedError struct{ Text string }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Text }
 
 // token returns the bearer token, or an empty text if there is none.
 func (o *DecisionServer) token() (string, error) {
