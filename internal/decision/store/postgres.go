@@ -100,9 +100,12 @@ func NewPostgres(address string, o Options) (*Postgres, error) {
 	server := &connector{c, queryTimeout}
 	s := &Postgres{server: server, db: sql.OpenDB(server), o: o, search: queryTimeout / 2, window: pageScan}
 	s.db.SetMaxIdleConns(-1) // links keep connections
-	s.writing, s.reading = newLink(s.connect), newLink(s.connect)
+	s.writing, s.reading = newLink(1, s.connect), newLink(readers, s.connect)
 	return s, nil
 }
+
+// readers is the number of queries at once: a slow search does not hold up those of other users.
+const readers = 4
 
 // connect returns a new connection. If the tables do not exist, it creates them.
 func (s *Postgres) connect(ctx context.Context) (*sql.Conn, error) {
@@ -243,7 +246,7 @@ func rowOfRecord(r decision.Record, bodies bodies) (row [10]string, err error) {
 	}, nil
 }
 
-// write runs statements on the connection for writing.
+// write runs statements on the only connection for writing.
 func (s *Postgres) write(ctx context.Context, run func(context.Context, *sql.Conn) error) error {
 	if s.reads {
 		return errReads
@@ -259,7 +262,7 @@ func (s *Postgres) Close() error {
 	return errors.Join(s.writing.close(ctx), s.reading.close(ctx), s.db.Close())
 }
 
-// query returns what scan reads from each row that a query selects, on a separate connection for reading.
+// query returns what scan reads from each row that a query selects, on one of the connections for reading.
 func query[T any](ctx context.Context, s *Postgres, scan func(*sql.Rows, *T) error, text string, args ...any) (out []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

@@ -123,7 +123,7 @@ func TestPostgresFreshStart(t *testing.T) {
 	write(true)
 
 	// The server of an open connection becomes a standby, and its address leads to another one.
-	if _, err := s.writing.conn.ExecContext(t.Context(), "SET default_transaction_read_only = on"); err != nil {
+	if _, err := s.writing.idle[0].ExecContext(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
 	write(true)
@@ -153,8 +153,8 @@ func TestPostgresClosedDuringAWrite(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := s.Write(t.Context(), some(1, rand.New(rand.NewPCG(1, 2)))); !errors.Is(err, errClosed) || s.writing.conn != nil {
-		t.Errorf("%v, connection %v", err, s.writing.conn)
+	if err := s.Write(t.Context(), some(1, rand.New(rand.NewPCG(1, 2)))); !errors.Is(err, errClosed) || len(s.writing.idle) > 0 {
+		t.Errorf("%v, connections %v", err, s.writing.idle)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -323,5 +323,47 @@ CREATE TRIGGER stopped BEFORE INSERT ON ephor_decisions FOR EACH ROW EXECUTE FUN
 	cancel()
 	if err := <-done; err == nil {
 		t.Error("stored by a process that vanished")
+	}
+}
+
+// Some slow searches do not hold up another reader, and there is a limit on the number of queries at once.
+func TestPostgresReaders(t *testing.T) {
+	d := newDatabase(t)
+	s := d.open(Options{})
+	if err := s.Write(t.Context(), some(5, rand.New(rand.NewPCG(61, 62)))); err != nil {
+		t.Fatal(err)
+	}
+	slow, stop := context.WithCancel(t.Context())
+	var searches sync.WaitGroup
+	for range readers - 1 {
+		searches.Go(func() {
+			_, _ = query(slow, s, func(rows *sql.Rows, one *string) error { return rows.Scan(one) }, "SELECT pg_sleep(60)::text")
+		})
+	}
+	running := func(n int) {
+		d.run(fmt.Sprintf("SET statement_timeout = '60s'; DO $$ BEGIN WHILE (SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%%') <> %d LOOP PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$", n))
+	}
+	running(min(readers-1, 3))
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		page, err := s.Page(ctx, &decision.Query{}, "", 10)
+		cancel()
+		if err != nil || len(page.Records) != 5 {
+			t.Fatalf("%d records, %v", len(page.Records), err)
+		}
+	}
+	for range 2 * readers {
+		searches.Go(func() {
+			_, _ = query(slow, s, func(rows *sql.Rows, one *string) error { return rows.Scan(one) }, "SELECT pg_sleep(60)::text")
+		})
+	}
+	running(readers)
+	if got := d.run("SELECT count(*)::text FROM pg_stat_activity WHERE application_name = 'ephor'"); string(got[0][0]) != fmt.Sprint(readers+1) {
+		t.Errorf("%s connections", got[0][0])
+	}
+	stop()
+	searches.Wait()
+	if page, err := s.Page(t.Context(), &decision.Query{}, "", 10); err != nil || len(page.Records) != 5 {
+		t.Errorf("%d records, %v", len(page.Records), err)
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,17 +13,20 @@ import (
 // answerTimeout is how long a server may take to answer before its connection is replaced.
 const answerTimeout = 2 * time.Second
 
-// link is a connection to the database that one caller at a time uses. After a failure it is closed, so that the server undoes what is not
-// committed, and the next caller gets a new one.
+// link is a number of connections to the database, each of which one caller at a time uses. After a failure a connection is closed, so that the server
+// undoes what is not committed, and the next caller gets a new one.
 type link struct {
 	connect func(context.Context) (*sql.Conn, error)
 	closed  atomic.Bool
-	turn    *semaphore.Weighted
-	conn    *sql.Conn
+	size    int64               // the number of connections
+	turn    *semaphore.Weighted // of size
+
+	mu   sync.Mutex
+	idle []*sql.Conn // the one that was used last at the end
 }
 
-func newLink(connect func(context.Context) (*sql.Conn, error)) *link {
-	return &link{connect: connect, turn: semaphore.NewWeighted(1)}
+func newLink(size int64, connect func(context.Context) (*sql.Conn, error)) *link {
+	return &link{connect: connect, size: size, turn: semaphore.NewWeighted(size)}
 }
 
 // use runs statements that may run more than once. If they fail on an old connection, it runs them again on a new one: the server may have
@@ -32,30 +36,47 @@ func (l *link) use(ctx context.Context, run func(context.Context, *sql.Conn) err
 		return err
 	}
 	defer l.turn.Release(1)
-	defer func() {
-		if l.closed.Load() { // meanwhile
-			l.drop()
-		}
-	}()
 	if l.closed.Load() {
 		return errClosed
 	}
+	c := l.take()
 	for {
-		old := l.conn != nil && answers(ctx, l.conn)
+		old := c != nil && answers(ctx, c)
 		if !old {
-			l.drop()
-			if l.conn, err = l.connect(ctx); err != nil {
+			drop(c)
+			if c, err = l.connect(ctx); err != nil {
 				return err
 			}
 		}
-		if err = run(ctx, l.conn); err == nil {
+		if err = run(ctx, c); err == nil && !l.closed.Load() {
+			l.keep(c)
 			return nil
 		}
-		l.drop()
-		if !old || ctx.Err() != nil {
+		drop(c)
+		if c = nil; !old || err == nil || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// take returns an idle connection; nil if there is none.
+func (l *link) take() *sql.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := len(l.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	c := l.idle[last]
+	l.idle = l.idle[:last]
+	return c
+}
+
+// keep keeps a connection for the next caller.
+func (l *link) keep(c *sql.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle = append(l.idle, c)
 }
 
 // answers reports whether the server of a connection answers. A server that has vanished does not close its connections.
@@ -69,21 +90,22 @@ func answers(ctx context.Context, c *sql.Conn) bool {
 	return c.PingContext(ctx) == nil
 }
 
-// drop closes the connection if there is one. The caller has the turn.
-func (l *link) drop() {
-	if l.conn != nil {
-		_ = l.conn.Close() // it is not used again
+// drop closes a connection if there is one.
+func drop(c *sql.Conn) {
+	if c != nil {
+		_ = c.Close() // it is not used again
 	}
-	l.conn = nil
 }
 
-// close closes the connection, when the caller that uses it is done. It does not wait longer than ctx.
+// close closes the connections, when the callers that use them are done. It does not wait longer than ctx.
 func (l *link) close(ctx context.Context) error {
 	l.closed.Store(true)
-	if err := l.turn.Acquire(ctx, 1); err != nil {
+	if err := l.turn.Acquire(ctx, l.size); err != nil {
 		return err
 	}
-	defer l.turn.Release(1)
-	l.drop()
+	defer l.turn.Release(l.size)
+	for c := l.take(); c != nil; c = l.take() {
+		drop(c)
+	}
 	return nil
 }
