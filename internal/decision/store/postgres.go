@@ -396,7 +396,9 @@ func (s *Postgres) Page(ctx context.Context, q *decision.Query, after string, li
 		if err != nil {
 			return page, fmt.Errorf("read decisions: %w", err)
 		}
-		page.Records = append(page.Records, r)
+		if q.Selects(&r) { // the columns have only the beginning of a long name
+			page.Records = append(page.Records, r)
+		}
 	}
 	if full {
 		end = rows[len(rows)-1].position()

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"ephor.invalid/ephor/internal/decision"
 )
 
 // apart runs a deletion on a connection of its own. Writers have others, and do not wait for it.
@@ -54,17 +56,20 @@ func (s *Postgres) Tidy(ctx context.Context) error {
 
 // The statements that erase the data of a user. Those with a window take the decisions whose ids are from $1 to $2.
 const (
+	// ofUser selects the decisions of a user: names in the column can be cut, and the record has the whole name.
+	ofUser = `(username = $3 AND position($4::bytea in record) > 0)`
+
 	createErased = `CREATE TEMP TABLE ephor_erased (key bytea PRIMARY KEY)`
 	// findErased adds the bodies of the user; keepShared and keepNew remove those that other decisions have.
 	findErased = `INSERT INTO ephor_erased SELECT DISTINCT key FROM ephor_decisions, unnest(bodies) key
-WHERE id BETWEEN $1 AND $2 AND username = $3 AND key IS NOT NULL ON CONFLICT DO NOTHING`
+WHERE id BETWEEN $1 AND $2 AND ` + ofUser + ` AND key IS NOT NULL ON CONFLICT DO NOTHING`
 	keepShared = `DELETE FROM ephor_erased WHERE key IN (SELECT key FROM ephor_decisions, unnest(bodies) key
-WHERE id BETWEEN $1 AND $2 AND username <> $3 AND key IS NOT NULL)`
+WHERE id BETWEEN $1 AND $2 AND NOT ` + ofUser + ` AND key IS NOT NULL)`
 	keepNew = `DELETE FROM ephor_erased WHERE key IN (SELECT key FROM ephor_decisions, unnest(bodies) key WHERE id > $1 AND key IS NOT NULL)`
 
 	deleteErased = `WITH part AS (DELETE FROM ephor_erased WHERE key IN (SELECT key FROM ephor_erased LIMIT $1) RETURNING key)
 DELETE FROM ephor_decisions_bodies WHERE key IN (SELECT key FROM part)`
-	eraseDecisions = `DELETE FROM ephor_decisions WHERE id BETWEEN $1 AND $2 AND username = $3`
+	eraseDecisions = `DELETE FROM ephor_decisions WHERE id BETWEEN $1 AND $2 AND ` + ofUser
 )
 
 // eraseRows is the number of bodies that are deleted while writers wait.
@@ -72,7 +77,10 @@ const eraseRows = 2000
 
 // EraseUser implements decision.Eraser. Decisions that are stored after it began are newer than the erasure.
 func (s *Postgres) EraseUser(ctx context.Context, name string) (n int, err error) {
-	name = plain(name)
+	whole, err := (&decision.Record{User: name}).AppendProto(nil)
+	if err != nil {
+		return 0, err
+	}
 	err = s.apart(ctx, func(c *sql.Conn) error {
 		var last int64
 		if err := s.alone(ctx, c, func(ctx context.Context, tx *sql.Tx) (err error) {
@@ -97,7 +105,7 @@ func (s *Postgres) EraseUser(ctx context.Context, name string) (n int, err error
 				if !more {
 					next = last + 1
 				}
-				n, err = affected(c.ExecContext(ctx, text, from, next-1, name))
+				n, err = affected(c.ExecContext(ctx, text, from, next-1, plain(name), whole))
 				return n, next, more, err
 			},
 			part: func(ctx context.Context) (left bool, err error) {

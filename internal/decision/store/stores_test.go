@@ -161,3 +161,37 @@ func TestLongNames(t *testing.T) {
 		}
 	})
 }
+
+// The records of the user with exactly this name are found and erased, also where names are long and only differ at their ends.
+func TestEraseLongNames(t *testing.T) {
+	eachStore(t, func(t *testing.T, address string) {
+		long := strings.Repeat("n", 2000)
+		names := []string{long + "-one", long + "-two", long, long[:800], "jane\x00", "jane\ufffd"}
+		records := withRequests(some(60, rand.New(rand.NewPCG(93, 94))), rand.New(rand.NewPCG(97, 98)))
+		for i := range records {
+			records[i].User = names[i%len(names)]
+		}
+		s := openStore(t, address, Options{})
+		write(t, s, records)
+		for n, name := range names {
+			if got := all(t, s, &decision.Query{Users: []string{name}}, 3); len(got) != 10 {
+				t.Errorf("%d records of the user %d are found", len(got), n)
+			}
+			if erased, err := s.EraseUser(t.Context(), name); err != nil || erased != 10 {
+				t.Fatalf("%d records of the user %d are erased, %v", erased, n, err)
+			}
+			got := all(t, s, &decision.Query{Requests: true}, 100)
+			if len(got) != 10*(len(names)-n-1) {
+				t.Fatalf("%d records are left without the user %d", len(got), n)
+			}
+			for _, r := range got {
+				if r.User == name {
+					t.Fatalf("a record of the user %d is left", n)
+				}
+				if r.Request != nil && r.Request.Object != nil && len(r.Request.Object.Deflated) == 0 {
+					t.Fatal("a record has lost its object")
+				}
+			}
+		}
+	})
+}
