@@ -58,12 +58,15 @@ func NewApprovals(c client.Client, reader client.Reader, seals keystore.Seals, l
 // Approve records that the user approved the exception as it is. Requests wait for it, so it writes nothing itself.
 func (a *Approvals) Approve(object map[string]any, user string) {
 	u := &unstructured.Unstructured{Object: object}
+	key := keyOf(u)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.waiting) < maxApprovals {
-		a.waiting[keyOf(u)] = approval{metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}, mark.ApprovedContent(object), user, a.now()}
-		a.news.Fire()
+	if _, again := a.waiting[key]; !again && len(a.waiting) >= maxApprovals {
+		a.log.Error("approval is not written: too many wait; approve the exception again", "exception", key.String(), "by", user, "most", maxApprovals)
+		return
 	}
+	a.waiting[key] = approval{metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}, mark.ApprovedContent(object), user, a.now()}
+	a.news.Fire()
 }
 
 func keyOf(u *unstructured.Unstructured) client.ObjectKey {

@@ -1,9 +1,12 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,4 +178,25 @@ func TestApprovals(t *testing.T) {
 	}
 	follow("other keys", 1)
 	holds("the key is gone", read("e"), false)
+}
+
+// When too many approvals wait, one that is left out is reported, and a newer approval of an exception that waits replaces the older one.
+func TestTooManyApprovals(t *testing.T) {
+	var log bytes.Buffer
+	c := server(t).Build()
+	a := NewApprovals(c, c, keystore.Seals{}, slog.New(slog.NewTextHandler(&log, nil)))
+	for i := range maxApprovals {
+		a.Approve(stored(fmt.Sprint("e", i), "p").Object, "jane")
+	}
+	a.Approve(stored("e7", "q").Object, "joe")
+	if log.Len() > 0 {
+		t.Errorf("the log says %s", log.String())
+	}
+	if got := a.waiting[keyOf(stored("e7", ""))]; got.by != "joe" {
+		t.Errorf("%s approved it", got.by)
+	}
+	a.Approve(stored("late", "p").Object, "jane")
+	if text := log.String(); !strings.Contains(text, "kyverno.io/n/late") || !strings.Contains(text, "by=jane") {
+		t.Errorf("the log says %q", text)
+	}
 }
