@@ -138,7 +138,8 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 	}()
 	e, diags := x.compile(u.Object)
 	if err := diags.Err(); err != nil {
-		// The previous version no longer reflects the author's intent.
+		// The previous version no longer reflects the author's intent. Nothing waits for an approval of this one.
+		x.unpend(id)
 		if x.KeepMistaken && e != nil {
 			x.set(id, e.Mistaken(err))
 		} else {
@@ -235,6 +236,13 @@ func (x *exceptionsOf) checkLater(id policy.ExceptionID, key policy.ID) {
 // approvalPause is the time after which an approval is checked again that could not be checked. Keys in memory are younger by then.
 const approvalPause = 15 * time.Second
 
+// unpend removes an exception from those that wait for an approval.
+func (x *Exceptions) unpend(id policy.ExceptionID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.pending, id)
+}
+
 // Pending returns the exceptions that wait for an approval.
 func (x *Exceptions) Pending() (out []*policy.Exception) {
 	x.mu.Lock()
@@ -251,8 +259,6 @@ func (x *exceptionsOf) drop(u *unstructured.Unstructured) {
 	id := x.id(u)
 	delete(x.seals, id)
 	x.remove(id)
-	x.mu.Lock()
-	delete(x.pending, id)
-	x.mu.Unlock()
+	x.unpend(id)
 	x.Log.Info("exception gone", "exception", idOf(u).Key(), "group", id.Group)
 }

@@ -336,7 +336,17 @@ func TestPendingExceptions(t *testing.T) {
 		if n := asked.Load(); n != 50+10 {
 			t.Errorf("50 changes while the keys cannot be read, and 10 pauses: checked %d times, want 60", n)
 		}
-		h.OnDelete(object("ann", 60))
+		// One with a mistake is not pending: an approval would change nothing.
+		wrong := object("ann", 60)
+		_ = unstructured.SetNestedField(wrong.Object, "not a list", "spec", "exceptions")
+		_ = unstructured.SetNestedField(wrong.Object, "not a list", "spec", "policyRefs")
+		h.OnUpdate(nil, wrong)
+		if synctest.Wait(); len(x.Pending())+len(c.Snapshot().Exceptions()) > 0 {
+			t.Errorf("with a mistake: %d pending", len(x.Pending()))
+		}
+		h.OnUpdate(nil, object("ann", 61))
+		expect("corrected", 0)
+		h.OnDelete(object("ann", 61))
 		if len(x.Pending())+len(c.Snapshot().Exceptions()) > 0 {
 			t.Error("it is deleted")
 		}
