@@ -60,44 +60,48 @@ func (o *files) addFlags(f *pflag.FlagSet) {
 	f.VarP(terminal.Paths((*[]string)(o)), "filename", "f", "files of JSON lines that the admission controller wrote (--decisions), - for standard input, such as its log, or a store: "+store.ReadForms()+" (repeat it, or separate by commas)")
 }
 
-// read does what source.read does, for files.
+// read does what source.read does, for files. A file that cannot be read does not stop the others.
 func (o files) read(ctx context.Context, q *decision.Query, stdin io.Reader, stderr io.Writer, take func(*decision.Record) bool) (mistakes int, err error) {
 	if len(o) == 0 {
 		return 0, errNoFiles
 	}
-	more := true
+	ended := false
+	until := func(r *decision.Record) bool { ended = !take(r); return !ended }
+	var errs []error
 	for _, path := range o {
-		if !more {
+		if ended || ctx.Err() != nil {
 			break
 		}
+		var err error
 		if store.CanRead(path) {
-			more, err = readStore(ctx, path, q, take)
+			err = readStore(ctx, path, q, until)
 		} else {
 			err = open(path, stdin, func(in io.Reader) error {
-				return decision.Read(in, func(r *decision.Record) bool { more = !q.Selects(r) || take(r); return more }, func(line int, err error) {
+				return decision.Read(in, func(r *decision.Record) bool { return !q.Selects(r) || until(r) }, func(line int, err error) {
 					mistakes++
 					fmt.Fprintf(terminal.LegibleWriter(stderr), "%s:%d: %v\n", path, line, err)
 				})
 			})
 		}
 		if err != nil {
-			return mistakes, fmt.Errorf("%s: %w", store.Name(path), err)
+			errs = append(errs, fmt.Errorf("%s: %w", store.Name(path), err))
 		}
 	}
-	return mistakes, nil
+	return mistakes, errors.Join(errs...)
 }
 
 // pageRecords is the number of records in a page.
 const pageRecords = 500
 
 // readStore passes the records of a store to take until take returns false.
-func readStore(ctx context.Context, address string, q *decision.Query, take func(*decision.Record) bool) (more bool, err error) {
+func readStore(ctx context.Context, address string, q *decision.Query, take func(*decision.Record) bool) (err error) {
 	s, err := store.OpenReader(address)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return decision.Pages(s.Page).Each(ctx, q, pageRecords, take)
+	_, err = decision.Pages(s.Page).Each(ctx, q, pageRecords, take)
+	return err
 }
 
 // followEvery is the interval at which a followed store is queried. followBack is the longest delay of a record compared with others of the

@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -47,10 +48,10 @@ func NewWhy(families *compile.Registry) *cobra.Command {
 				return failed == nil
 			})
 			switch {
-			case err != nil:
-				return err
 			case failed != nil:
-				return failed
+				return errors.Join(err, failed)
+			case err != nil:
+				return errors.Join(err, out.Flush())
 			case found == 0:
 				return fmt.Errorf("no record has the UID %s: it may not have been kept, since only a share of the reviews that passed is recorded", args[0])
 			}

@@ -40,13 +40,7 @@ func NewMigrate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, name := range resources {
-				m := migration{cmd: cmd, client: client, name: name}
-				if err := m.run(); err != nil {
-					return fmt.Errorf("migrate %s: %w", name, err)
-				}
-			}
-			return nil
+			return migrateAll(cmd, client, resources)
 		},
 	}
 	f := cmd.Flags()
@@ -57,6 +51,18 @@ func NewMigrate() *cobra.Command {
 		panic(err) // the flag was added above
 	}
 	return cmd
+}
+
+// migrateAll migrates the objects of definitions. One that fails does not stop the others.
+func migrateAll(cmd *cobra.Command, client dynamic.Interface, names []string) error {
+	var errs []error
+	for _, name := range names {
+		m := migration{cmd: cmd, client: client, name: name}
+		if err := m.run(); err != nil {
+			errs = append(errs, fmt.Errorf("migrate %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // definitions is the resource of CustomResourceDefinitions.
@@ -115,7 +121,11 @@ func storageVersion(crd *unstructured.Unstructured) (string, error) {
 	return "", errors.New("the definition names no storage version")
 }
 
-// rewrite updates every object without changing it, so that the API server stores it in the new version.
+// listedFailures is the number of objects that could not be updated that are named.
+const listedFailures = 20
+
+// rewrite updates every object without changing it, so that the API server stores it in the new version. An object that the API server refuses does not
+// stop the others.
 func (m *migration) rewrite(crd *unstructured.Unstructured, version string) error {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
@@ -127,15 +137,27 @@ func (m *migration) rewrite(crd *unstructured.Unstructured, version string) erro
 		}
 		return page, err
 	}
+	var refused []error
+	failed := 0
 	_, err := controller.Pages(m.cmd.Context(), metav1.ListOptions{Limit: remote.PageSize}, list, func(page *unstructured.UnstructuredList) error {
 		for i := range page.Items {
-			if err := m.touch(resource, &page.Items[i]); err != nil {
+			err := m.touch(resource, &page.Items[i])
+			if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 				return err
+			}
+			if err == nil {
+				continue
+			}
+			if failed++; failed <= listedFailures {
+				refused = append(refused, err)
 			}
 		}
 		return nil
 	})
-	return err
+	if failed > listedFailures {
+		refused = append(refused, fmt.Errorf("and %d more objects", failed-listedFailures))
+	}
+	return errors.Join(append(refused, err)...)
 }
 
 // touch updates one object. It ignores conflicts, since another client's update also rewrites the object, and objects that were deleted.
