@@ -70,6 +70,11 @@ func (f *finder) url(path string) {
 	}
 	inner := finder{options: f.options, seen: map[string]bool{}}
 	inner.directory(repository.Folder)
+	for _, d := range inner.diags { // they name the folder of the clone, which is gone afterwards
+		d.Pos.File = strings.Replace(d.Pos.File, repository.Folder, strings.TrimSuffix(path, "/"), 1)
+		d.Hint = strings.ReplaceAll(d.Hint, repository.Folder, strings.TrimSuffix(path, "/"))
+		f.diags.Add(d)
+	}
 	total := 0
 	for _, in := range inner.inputs {
 		name, err := filepath.Rel(repository.Folder, in.Name)

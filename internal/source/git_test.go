@@ -47,6 +47,7 @@ func repository(t *testing.T, secured bool) string {
 	}
 	put("policies/one.yaml", object+"one\n")
 	put("chart/values.yaml", "replicas: 1\n")
+	put("docs/page.md", "no manifest\n")
 	run("init", "-q", "-b", "main")
 	run("add", ".")
 	run("commit", "-q", "-m", "one")
@@ -78,6 +79,7 @@ func TestGit(t *testing.T) {
 		{url + "/next", "", []string{"one", "two"}, ""},
 		{url + "/policies", "next", []string{"one", "two"}, ""},
 		{url + "/chart", "main", nil, "chart"},
+		{url + "/docs", "main", nil, url + "/docs: no manifests in this directory"},
 		{url + "/gone", "", nil, "failed to clone the branch gone"},
 		{url + "/nowhere", "main", nil, "has no folder nowhere"},
 		{url + "/../../etc", "main", nil, "this names no branch and no folder"},
