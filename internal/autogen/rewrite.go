@@ -40,6 +40,11 @@ func newFamily(prefix string, template ...string) *family {
 // maxNameLength is the longest rule name; longer generated names are cut.
 const maxNameLength = 63
 
+// Derived returns the names of the rules that Expand derives from a rule: for controllers, and for CronJobs.
+func Derived(authored string) (controllers, cronJobs string) {
+	return templated.ruleName(authored), cronJob.ruleName(authored)
+}
+
 func (f *family) ruleName(authored string) string {
 	name := f.prefix + authored
 	if len(name) > maxNameLength {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/autogen"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/exception"
 	"ephor.invalid/ephor/internal/wildcard"
@@ -32,7 +33,8 @@ func Exception(object map[string]any, schemas Schemas, refer func(policy, rule s
 	for _, x := range e.Spec.Exceptions {
 		for _, rule := range rulesOf(x.PolicyName) {
 			named := func(name string) bool { return wildcard.MatchAny(x.RuleNames, name) }
-			own, generated, scheduled := named(rule), named("autogen-"+rule), named("autogen-cronjob-"+rule)
+			derived, ofCronJobs := autogen.Derived(rule)
+			own, generated, scheduled := named(rule), named(derived), named(ofCronJobs)
 			if !own && !generated && !scheduled {
 				continue
 			}

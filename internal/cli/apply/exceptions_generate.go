@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"ephor.invalid/ephor/internal/autogen"
 	"ephor.invalid/ephor/internal/diag"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/pss"
@@ -120,7 +121,8 @@ func exceptionFor(e *report.Entry, ttl time.Duration) map[string]any {
 	if e.Rule.Origin.IsAutogen() {
 		if e.Rule.Origin.Controllers == "autogen-cronjob" {
 			kinds = append(kinds, "Job")
-			rules = append(rules, "autogen-"+e.Rule.Origin.Parent)
+			controllers, _ := autogen.Derived(e.Rule.Origin.Parent)
+			rules = append(rules, controllers)
 		}
 		kinds = append(kinds, "Pod")
 		rules = append(rules, e.Rule.Origin.Parent)

@@ -387,7 +387,8 @@ func (alike) Intn(n int) int { return n / 2 }
 
 // counts reports whether the results of a rule count.
 func (p prover) counts(name string) bool {
-	return slices.Contains([]string{p.rule, "autogen-" + p.rule, "autogen-cronjob-" + p.rule}, name)
+	controllers, cronJobs := autogen.Derived(p.rule)
+	return name == p.rule || name == controllers || name == cronJobs
 }
 
 // generated adds the objects that the work generates, without the labels with which each family identifies its objects.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ephor.invalid/ephor/api/cli/v1alpha1"
+	"ephor.invalid/ephor/internal/autogen"
 	"ephor.invalid/ephor/internal/cli/load"
 	"ephor.invalid/ephor/internal/cli/offline"
 	"ephor.invalid/ephor/internal/policy"
@@ -194,7 +195,7 @@ func (r *testRun) hasRule(e *wantedResult) bool {
 // covers reports whether the expectation covers the rule of the policy: the rule that it names, or one generated from it. For a policy of a
 // kind without rules, it covers all results, as in Kyverno.
 func (r *testRun) covers(e *wantedResult, p *policy.Program, rule *policy.Rule) bool {
-	if e.Rule == "" || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule {
+	if controllers, cronJobs := autogen.Derived(e.Rule); e.Rule == "" || rule.Name == e.Rule || rule.Name == controllers || rule.Name == cronJobs {
 		return true
 	}
 	k := r.families.Kinds().Owner(p.APIVersion, p.Kind)
