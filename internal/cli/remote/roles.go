@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/pager"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -66,25 +66,16 @@ func (r *Roles) read(ctx context.Context) (map[string][]binding, error) {
 	out := map[string][]binding{}
 	for _, resource := range []string{"rolebindings", "clusterrolebindings"} {
 		list := r.cluster.Dynamic.Resource(schema.GroupVersionResource{Group: rbacv1.GroupName, Version: "v1", Resource: resource})
-		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list.List(ctx, o) })
-		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-			var b rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, &b); err != nil {
-				return err
-			}
-			for _, s := range b.Subjects {
-				key := "user " + s.Name
-				switch s.Kind {
-				case rbacv1.GroupKind:
-					key = "group " + s.Name
-				case rbacv1.ServiceAccountKind:
-					at := s.Namespace
-					if at == "" {
-						at = b.Namespace
-					}
-					key = "user system:serviceaccount:" + at + ":" + s.Name
+		_, err := controller.Pages(ctx, metav1.ListOptions{Limit: PageSize}, list.List, func(page *unstructured.UnstructuredList) error {
+			for i := range page.Items {
+				var b rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(page.Items[i].Object, &b); err != nil {
+					return err
 				}
-				out[key] = append(out[key], binding{b.Namespace, b.RoleRef})
+				for _, s := range b.Subjects {
+					key := subjectKey(s, b.Namespace)
+					out[key] = append(out[key], binding{b.Namespace, b.RoleRef})
+				}
 			}
 			return nil
 		})
@@ -93,4 +84,18 @@ func (r *Roles) read(ctx context.Context) (map[string][]binding, error) {
 		}
 	}
 	return out, nil
+}
+
+// subjectKey returns the key of a subject in Roles. A ServiceAccount without a namespace is of the namespace of the binding.
+func subjectKey(s rbacv1.Subject, namespace string) string {
+	switch s.Kind {
+	case rbacv1.GroupKind:
+		return "group " + s.Name
+	case rbacv1.ServiceAccountKind:
+		if s.Namespace != "" {
+			namespace = s.Namespace
+		}
+		return "user system:serviceaccount:" + namespace + ":" + s.Name
+	}
+	return "user " + s.Name
 }
