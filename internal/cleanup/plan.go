@@ -138,6 +138,9 @@ func (e *Executor) resources(p *policy.Program, out *Plan) []listed {
 				continue // a subresource is not an object
 			}
 			found, err := e.Resources.Find(t.WithoutSubresource())
+			if d, ok := e.Resources.(interface{ Unlisted(policy.Target) error }); ok && err == nil {
+				err = d.Unlisted(t)
+			}
 			if err != nil {
 				out.Failures = append(out.Failures, Failure{Object: objectOf(&t), Err: fmt.Errorf("find %s: %w", t.String(), err), Later: true})
 			} else {

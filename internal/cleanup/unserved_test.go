@@ -3,8 +3,14 @@ package cleanup
 import (
 	"errors"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/discovery/discoverytest"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -54,5 +60,41 @@ func TestKindThatCannotBeLookedUp(t *testing.T) {
 	}}}}}, &plan)
 	if len(found) != 1 || found[0].Kind != "Pod" || len(plan.Failures) != 1 || !plan.Failures[0].Later || plan.Failures[0].Object.Kind.Kind != "Widget" {
 		t.Errorf("found %v, failures %v", found, plan.Failures)
+	}
+}
+
+// unavailable is an API server whose aggregated API for metrics does not answer.
+type unavailable struct{ discoverytest.Served }
+
+func (u unavailable) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	groups, lists, _ := u.Served.ServerGroupsAndResources()
+	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
+}
+
+// A run for all kinds is not complete while a group cannot be listed. One for kinds with a name, or for other groups, is.
+func TestWildcardWithoutAGroup(t *testing.T) {
+	for _, c := range []struct {
+		target policy.Target
+		found  int
+		want   string
+	}{
+		{policy.Target{Group: "*", Version: "*", Kind: "*"}, 2, "find *: unable to retrieve the complete list of server APIs: metrics.k8s.io/v1: no endpoints"},
+		{policy.Target{Group: "*", Version: "*", Resource: "*"}, 2, "find */*, Resource=*: unable to retrieve the complete list of server APIs: metrics.k8s.io/v1: no endpoints"},
+		{policy.Target{Group: "*", Version: "*", Kind: "Pod"}, 1, ""},
+		{policy.Target{Group: "apps", Version: "*", Resource: "*"}, 1, ""},
+	} {
+		e := &Executor{Resources: discovery.New(unavailable{"v1 pods Pod\napps/v1 deployments Deployment\n"}, time.Now)}
+		var plan Plan
+		found := e.resources(&policy.Program{Rules: []*policy.Rule{{Matching: policy.Matching{Targets: []policy.Target{c.target}}}}}, &plan)
+		got := ""
+		for _, f := range plan.Failures {
+			got += f.Err.Error()
+			if !f.Later {
+				t.Errorf("%s: it is not tried again", c.target.String())
+			}
+		}
+		if len(found) != c.found || got != c.want {
+			t.Errorf("%s: %d resources, %q; want %q", c.target.String(), len(found), got, c.want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/policy"
+	"ephor.invalid/ephor/internal/wildcard"
 )
 
 // Discovery is the list of served resources, fetched on demand. It is safe for concurrent use. A caller never waits for a fetch if the
@@ -74,6 +75,20 @@ func (d *Discovery) Settling() bool {
 func (d *Discovery) Unknown(group string) bool {
 	l := d.current.Load()
 	return l == nil || l.unknown[group]
+}
+
+// Unlisted returns an error if a wildcard may select kinds of a group that could not be listed yet: what Find returns for it is not complete.
+func (d *Discovery) Unlisted(t policy.Target) error {
+	l := d.current.Load()
+	if l == nil || !t.Wild() {
+		return nil
+	}
+	for group := range l.unknown {
+		if wildcard.Match(t.Group, group) {
+			return l.partial
+		}
+	}
+	return nil
 }
 
 // Invalidate makes the next call fetch the list again. Call it when new kinds may be served.
