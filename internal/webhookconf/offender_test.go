@@ -94,6 +94,7 @@ func (c *cell) round(programs ...*policy.Program) (ready Readiness, written, aga
 	}
 	if _, err := c.offenders.Reconciler.Apply(c.t.Context(), want); err != nil {
 		found, _, failed := c.offenders.Find(c.t.Context(), input, want)
+		c.offenders.Reconciler.LeaveUndecided(want, ready)
 		return ready, false, found, errors.Join(err, failed)
 	}
 	c.offenders.Accept(some)
@@ -239,6 +240,30 @@ func TestT17OtherErrorsLeaveNothingOut(t *testing.T) {
 	cell.fails = nil
 	if out := cell.settle(programs...); len(out) > 0 {
 		t.Errorf("left out: %v", out)
+	}
+}
+
+// A configuration that cannot be written leaves only its own policies undecided.
+func TestPoliciesOfConfigurationsThatAreNotWritten(t *testing.T) {
+	cell := newCell(t, evil)
+	r := cell.offenders.Reconciler
+	r.Client = interceptor.NewClient(cell.client.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, next client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if o.GetName() == ResourceMutating {
+				return apierrors.NewForbidden(schema.GroupResource{}, o.GetName(), errors.New("a webhook of others denied it"))
+			}
+			return next.Create(ctx, o, opts...)
+		},
+	})
+	mutates := func(p *policy.Program) { p.Rules[0].Stage = policy.StageMutate }
+	ready, written, again, err := cell.round(program("validates", nil, "Pod"), program("mutates", mutates, "Pod"), program("idle", func(p *policy.Program) { p.Settings.Admission = false }, "Pod"))
+	if written || again || err == nil {
+		t.Errorf("written %v, again %v, %v", written, again, err)
+	}
+	for name, want := range map[string]bool{"validates": true, "mutates": false, "idle": true} {
+		if reason, known := ready["ClusterPolicy/"+name]; known != want || reason != nil {
+			t.Errorf("%s: known %v, %v", name, known, reason)
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type Reconciler struct {
 
 	// rejected holds the configurations that the API server rejected as invalid in the last Apply.
 	rejected []rejection
+	// unwritten holds the names of the configurations that the last Apply could not write.
+	unwritten map[string]bool
 	// settled holds the last correct state of each configuration, to distinguish our own changes from those of other clients.
 	settled map[string]client.Object
 }
@@ -44,7 +46,7 @@ type Reconciler struct {
 func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written int, err error) {
 	wanted := map[string]bool{}
 	var failed []error
-	r.rejected = nil
+	r.rejected, r.unwritten = nil, map[string]bool{}
 	list := all(want)
 	slices.SortStableFunc(list, func(a, b client.Object) int { return strings.Compare(order(a), order(b)) })
 	slices.Reverse(list)
@@ -53,6 +55,9 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 		changed, err := r.one(ctx, c, want.path)
 		if answer, invalid := rejected(err); invalid {
 			r.rejected = append(r.rejected, rejection{c, answer})
+		}
+		if err != nil {
+			r.unwritten[c.GetName()] = true
 		}
 		failed = append(failed, err)
 		written += changed
@@ -78,6 +83,18 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 		r.Log.Info("deleted webhook configuration", "name", name)
 	}
 	return written, errors.Join(failed...)
+}
+
+// LeaveUndecided removes from ready the policies with webhooks in configurations that the last Apply could not write: whether these policies are
+// in force is not known.
+func (r *Reconciler) LeaveUndecided(want Configurations, ready Readiness) {
+	for key, programs := range want.serves {
+		if r.unwritten[key.configuration] {
+			for _, p := range programs {
+				delete(ready, ProgramKey(p))
+			}
+		}
+	}
 }
 
 // order returns a text by which configurations are sorted before they are written, the last one first: further parts and configurations of

@@ -103,7 +103,7 @@ func (f *Reconciler) Once(ctx context.Context) (time.Duration, error) {
 	return f.Paths.Round(ctx, f.Unlocked, f.write)
 }
 
-// write writes the configurations with these paths, and then the status. It returns whether all configurations were written. It reads the
+// write writes the configurations with these paths, and then the status of each policy whose configurations were written. It returns whether all configurations were written. It reads the
 // objects before the snapshot, so that it never writes a status for a policy whose Program is older than the object.
 func (f *Reconciler) write(ctx context.Context, path func(string) string) (all bool, again time.Duration, err error) {
 	objects, broken := f.Policies.All()
@@ -159,7 +159,9 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 				f.Log.Warn("the API server rejects webhook configurations because of policies, which are left out", "error", err)
 				return false, serving.RetryConflict, nil
 			}
-			return false, wait, errors.Join(err, failed)
+			f.Apply.LeaveUndecided(want, ready)
+			_, unsaid := f.writeStatuses(ctx, objects, broken, programs, ready)
+			return false, wait, errors.Join(err, failed, unsaid)
 		}
 		all = true
 		f.Offenders.Accept(written)
