@@ -72,6 +72,11 @@ func Turn(now time.Time, objects bool) (mine bool, began, next time.Time) {
 	return mine, began, began.Add(ExceptionTurn)
 }
 
+// inTurn reports whether a status was written in the turn that began then. A later time is of a wrong clock.
+func inTurn(at metav1.Time, began time.Time) bool {
+	return !at.Time.Before(began) && at.Time.Before(began.Add(ExceptionTurn))
+}
+
 // Uses are the exempt requests since the last status.
 type Uses struct {
 	Last  time.Time
@@ -83,14 +88,14 @@ type Uses struct {
 // it writes nothing and returns false.
 func (w *Writer) WriteExceptionUse(ctx context.Context, object *unstructured.Unstructured, uses *Uses, now, since time.Time) (written bool, err error) {
 	have := statusPart[kyvernov1.ExceptionUseStatus](object, "use")
-	if have != nil && !have.At.Time.Before(since) {
+	if have != nil && inTurn(have.At, since) {
 		return false, nil
 	}
 	want := &kyvernov1.ExceptionUseStatus{At: metav1.NewTime(now), Last: metav1.NewTime(uses.Last)}
 	rules := maps.Clone(uses.Rules)
 	if have != nil {
 		want.Days = have.Days
-		if have.Last.After(uses.Last) {
+		if have.Last.After(uses.Last) && !have.Last.After(now) {
 			want.Last = have.Last
 		}
 		for _, r := range have.Rules {
@@ -116,7 +121,7 @@ func (w *Writer) WriteExceptionObjects(ctx context.Context, object *unstructured
 	have := statusPart[kyvernov1.ExceptionObjectsStatus](object, "objects")
 	want.Rules = want.Rules[:min(len(want.Rules), exceptionRules)]
 	if have != nil {
-		if !have.At.Time.Before(since) {
+		if inTurn(have.At, since) {
 			return false, nil
 		}
 		same := *have

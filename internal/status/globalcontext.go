@@ -32,6 +32,9 @@ func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, 
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed, value.Message(failure.Error())
 	}
 	changed := meta.SetStatusCondition(&s.Conditions, ready)
+	if !refreshed.IsZero() && s.LastRefreshTime.After(now) {
+		s.LastRefreshTime = metav1.Time{} // a wrong clock wrote it
+	}
 	refreshed = refreshed.Truncate(time.Second) // the precision of the API
 	switch newer := refreshed.Sub(s.LastRefreshTime.Time); {
 	case refreshed.IsZero() || newer <= 0:

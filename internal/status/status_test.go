@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,6 +165,35 @@ func TestGlobalContext(t *testing.T) {
 	fourth, later := GlobalContext(entry(&second), nil, time.Unix(1020, 0), time.Unix(1020, 0))
 	if fourth.LastRefreshTime.Unix() != 1020 || later != 0 {
 		t.Errorf("%+v, %v", fourth, later)
+	}
+	// A time that a wrong clock wrote does not stay until it has come; an older one of another replica does not replace the stored one.
+	for now, want := range map[int64]int64{1005: 1005, 1020: 1010} {
+		if s, later := GlobalContext(entry(&second), nil, time.Unix(1005, 0), time.Unix(now, 0)); s.LastRefreshTime.Unix() != want || later != 0 {
+			t.Errorf("at %d: %+v, %v", now, s, later)
+		}
+	}
+}
+
+// A status that a wrong clock dated ahead does not hold up the use and the objects of an exception.
+func TestExceptionStatusOfAWrongClock(t *testing.T) {
+	began := time.Unix(1200, 0)
+	for ahead, want := range map[time.Duration]bool{-time.Minute: true, time.Minute: false, ExceptionTurn: true, 24 * time.Hour: true} {
+		at := metav1.NewTime(began.Add(ahead)).Format(time.RFC3339)
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kyverno.io/v2", "kind": "PolicyException", "status": map[string]any{
+			"use": map[string]any{"at": at, "last": at}, "objects": map[string]any{"at": at, "exempt": int64(7)},
+		}}}
+		now := began.Add(2 * time.Minute)
+		rec := &patchRecorder{}
+		w := &Writer{Client: rec}
+		if written, err := w.WriteExceptionUse(t.Context(), o, &Uses{Last: now, Count: 1, Rules: map[string]bool{}}, now, began); err != nil || written != want {
+			t.Errorf("use, %v ahead: written %v, %v", ahead, written, err)
+		}
+		if last := fmt.Sprintf(`"last":%q`, now.UTC().Format(time.RFC3339)); want && !strings.Contains(rec.body, last) {
+			t.Errorf("use, %v ahead: %s", ahead, rec.body)
+		}
+		if written, err := w.WriteExceptionObjects(t.Context(), o, &kyvernov1.ExceptionObjectsStatus{At: metav1.NewTime(now)}, began); err != nil || written != want {
+			t.Errorf("objects, %v ahead: written %v, %v", ahead, written, err)
+		}
 	}
 }
 
