@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,15 @@ type ExceptionObjects struct {
 	Kinds    []schema.GroupVersionResource
 	Snapshot func() *catalog.Snapshot
 	Now      func() time.Time
+
+	counted   time.Time         // the turn in which the reports were last read
+	unwritten []exceptionStatus // what was counted then, and could not be written yet
+}
+
+// exceptionStatus is the status that an exception should have.
+type exceptionStatus struct {
+	exception *policy.Exception
+	status    kyvernov1.ExceptionObjectsStatus
 }
 
 // reportPage is the number of reports in a page, which have some kilobytes each.
@@ -47,25 +57,30 @@ func (o *ExceptionObjects) once(ctx context.Context) (time.Duration, error) {
 	if !mine || len(exceptions) == 0 {
 		return next.Sub(now), nil
 	}
+	if began != o.counted {
+		if err := o.count(ctx, exceptions, now); err != nil {
+			return next.Sub(now), err
+		}
+		o.counted = began
+	}
+	writer := &policystatus.Writer{Client: o.Client}
+	var errs []error
+	o.unwritten = slices.DeleteFunc(o.unwritten, func(x exceptionStatus) bool {
+		err := o.write(ctx, writer, x, began)
+		errs = append(errs, err)
+		return err == nil
+	})
+	return next.Sub(now), errors.Join(errs...)
+}
+
+// count makes the status of all exceptions from the results of all reports.
+func (o *ExceptionObjects) count(ctx context.Context, exceptions []*policy.Exception, now time.Time) error {
 	counted := make([]*compliance.Exempt, len(exceptions))
 	byName := map[string][]*compliance.Exempt{}
 	for i, e := range exceptions {
 		counted[i] = &compliance.Exempt{Name: e.Name, From: e.From}
 		byName[e.Name] = append(byName[e.Name], counted[i])
 	}
-	if err := o.count(ctx, byName); err != nil {
-		return next.Sub(now), err
-	}
-	writer := &policystatus.Writer{Client: o.Client}
-	var errs []error
-	for i, e := range exceptions {
-		errs = append(errs, o.write(ctx, writer, e, counted[i], now, began))
-	}
-	return next.Sub(now), errors.Join(errs...)
-}
-
-// count counts the results of all reports.
-func (o *ExceptionObjects) count(ctx context.Context, byName map[string][]*compliance.Exempt) error {
 	for _, gvr := range o.Kinds {
 		_, err := controller.Pages(ctx, metav1.ListOptions{Limit: reportPage}, o.Reports.Resource(gvr).List, func(page *unstructured.UnstructuredList) error {
 			for i := range page.Items {
@@ -84,17 +99,21 @@ func (o *ExceptionObjects) count(ctx context.Context, byName map[string][]*compl
 			return err
 		}
 	}
+	o.unwritten = nil
+	for i, e := range exceptions {
+		objects, needed, unneeded := counted[i].Count()
+		o.unwritten = append(o.unwritten, exceptionStatus{e, kyvernov1.ExceptionObjectsStatus{
+			At: metav1.NewTime(now), Exempt: int64(objects), Needed: int64(needed), Unneeded: int64(unneeded), Rules: counted[i].Rules(),
+		}})
+	}
 	return nil
 }
 
-func (o *ExceptionObjects) write(ctx context.Context, w *policystatus.Writer, e *policy.Exception, x *compliance.Exempt, now, began time.Time) error {
-	object, err := policystatus.StoredException(ctx, o.Reader, e)
+func (o *ExceptionObjects) write(ctx context.Context, w *policystatus.Writer, x exceptionStatus, began time.Time) error {
+	object, err := policystatus.StoredException(ctx, o.Reader, x.exception)
 	if err != nil || object == nil {
 		return err
 	}
-	objects, needed, unneeded := x.Count()
-	_, err = w.WriteExceptionObjects(ctx, object, &kyvernov1.ExceptionObjectsStatus{
-		At: metav1.NewTime(now), Exempt: int64(objects), Needed: int64(needed), Unneeded: int64(unneeded), Rules: x.Rules(),
-	}, began)
+	_, err = w.WriteExceptionObjects(ctx, object, &x.status, began)
 	return err
 }
