@@ -20,10 +20,14 @@ import (
 )
 
 // WriteException reports in the status of an exception that it could not be evaluated. It changes no other field, so every replica may write
-// it. An exception that was deleted, or whose definition has no status, is not an error.
+// it. An exception that was deleted, or whose definition has no status, is not an error, and another one of its name is left alone.
 func (w *Writer) WriteException(ctx context.Context, e *policy.Exception, want *kyvernov1.NotEvaluatedStatus) (written bool, err error) {
+	object, err := StoredException(ctx, w.Client, e)
+	if err != nil || object == nil || string(object.GetUID()) != e.UID {
+		return false, err
+	}
 	want.Message = value.Message(want.Message)
-	return w.patch(ctx, objectOf(e), "notEvaluated", want)
+	return w.patch(ctx, object, "notEvaluated", want)
 }
 
 // StoredException reads an exception, with its status, from the API server; nil if it was deleted. The client must have no cache.

@@ -33,7 +33,7 @@ func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceede
 // Record keeps exceeded budgets until the row writes them: requests wait for it.
 func (e *Exceeded) Record(list []policy.Exceeded) {
 	for _, x := range list {
-		e.add(x.Program.Identity(), x.Program.Generation, func(now time.Time) *kyvernov1.BudgetStatus {
+		e.add(x.Program.Identity(), x.Program.UID, x.Program.Generation, func(now time.Time) *kyvernov1.BudgetStatus {
 			return &kyvernov1.BudgetStatus{
 				ExceededAt: metav1.NewTime(now), ObservedGeneration: x.Program.Generation, Rule: x.Rule.Name, Message: x.Message,
 			}
@@ -74,9 +74,9 @@ func (e *Exceeded) Row() controller.Row {
 // once writes the waiting statuses. It retries failed writes.
 func (e *Exceeded) once(ctx context.Context) (time.Duration, error) {
 	objects, _ := e.policies.All()
-	return e.write(func(key policy.ID, want *kyvernov1.BudgetStatus) (exists bool, err error) {
+	return e.write(func(key policy.ID, uid string, want *kyvernov1.BudgetStatus) (exists bool, err error) {
 		object := objects[key]
-		if object == nil {
+		if object == nil || string(object.GetUID()) != uid {
 			return false, nil
 		}
 		written, err := e.writer.WriteBudget(ctx, object, want)

@@ -54,7 +54,7 @@ func (e *ExceptionErrors) Eval(next func(context.Context, engine.Input) policy.O
 func (e *ExceptionErrors) record(x policy.ExceptionError) {
 	e.metrics.ExceptionNotEvaluated(x.Exception)
 	about := x.Program.Kind + " " + x.Program.Key()
-	added := e.add(x.Exception.ID(), x.Exception.Generation, func(now time.Time) exceptionError {
+	added := e.add(x.Exception.ID(), x.Exception.UID, x.Exception.Generation, func(now time.Time) exceptionError {
 		return exceptionError{x.Exception, &kyvernov1.NotEvaluatedStatus{
 			At: metav1.NewTime(now), ObservedGeneration: x.Exception.Generation, Policy: about, Rule: x.Rule.Name, Message: x.Message,
 		}}
@@ -76,7 +76,7 @@ func (e *ExceptionErrors) Row() controller.Row {
 
 // once writes the waiting statuses. It retries failed writes.
 func (e *ExceptionErrors) once(ctx context.Context) (time.Duration, error) {
-	return e.write(func(_ policy.ExceptionID, x exceptionError) (exists bool, err error) {
+	return e.write(func(_ policy.ExceptionID, _ string, x exceptionError) (exists bool, err error) {
 		_, err = e.writer.WriteException(ctx, x.exception, x.status)
 		return true, err // even without a status, it is reported at most once in that time
 	})

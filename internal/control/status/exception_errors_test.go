@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/engine"
@@ -23,9 +24,15 @@ import (
 
 // recordedPatches records the patches of statuses, and fails while err is set.
 type recordedPatches struct {
-	client.Client // not called
+	client.Client           // not called
+	uid           types.UID // of the stored exception
 	lines         []string
 	err           error
+}
+
+func (s *recordedPatches) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	o.SetUID(s.uid)
+	return nil
 }
 
 func (s *recordedPatches) Status() client.SubResourceWriter { return patchRecorder{rec: s} }
@@ -49,7 +56,7 @@ func (r *recordedEvents) Record(e event.Event) { r.all = append(r.all, e) }
 // T25: an exception that could not be evaluated is counted each time. Its status, an event and the log name it at intervals, and again for
 // another generation. A failed write is retried.
 func TestT25ExceptionsAreReported(t *testing.T) {
-	writes, events, log := &recordedPatches{}, &recordedEvents{}, &bytes.Buffer{}
+	writes, events, log := &recordedPatches{uid: "u"}, &recordedEvents{}, &bytes.Buffer{}
 	metrics := observe.NewMetrics(observe.Options{})
 	e := NewExceptionErrors(writes, events, event.AdmissionController, metrics, slog.New(slog.NewTextHandler(log, nil)))
 	now := time.Unix(1000, 0)
@@ -85,12 +92,20 @@ func TestT25ExceptionsAreReported(t *testing.T) {
 	round("it is tried again", 1, 0, false)
 	evaluate()
 	round("a moment later", 0, 0, false)
-	exception = &policy.Exception{APIVersion: "policies.kyverno.io/v1", Kind: "PolicyException", Namespace: "x", Name: "broken", Generation: 2}
+	exception = &policy.Exception{APIVersion: "policies.kyverno.io/v1", Kind: "PolicyException", Namespace: "x", Name: "broken", UID: "v", Generation: 1}
 	evaluate()
+	round("another exception of the same name, which is deleted already", 0, 1, false)
+	now = now.Add(policystatus.BudgetEvery)
+	writes.uid = "v"
+	evaluate()
+	round("another exception of the same name", 1, 1, false)
+	exception = &policy.Exception{APIVersion: "policies.kyverno.io/v1", Kind: "PolicyException", Namespace: "x", Name: "broken", UID: "v", Generation: 2}
+	evaluate()
+	writes.lines = nil
 	if _, err := e.once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const want = `PolicyException.policies.kyverno.io x/broken {"status":{"notEvaluated":{"at":"1970-01-01T00:16:40Z","observedGeneration":2,"policy":"ValidatingPolicy p","rule":"r","message":"no such key: team"}}}`
+	const want = `PolicyException.policies.kyverno.io x/broken {"status":{"notEvaluated":{"at":"1970-01-01T00:21:40Z","observedGeneration":2,"policy":"ValidatingPolicy p","rule":"r","message":"no such key: team"}}}`
 	if got := strings.Join(writes.lines, "\n"); got != want {
 		t.Errorf("written is %s", got)
 	}
@@ -101,7 +116,7 @@ func TestT25ExceptionsAreReported(t *testing.T) {
 	round("after a while", 1, 1, false)
 	answer := httptest.NewRecorder()
 	metrics.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
-	if !regexp.MustCompile(`ephor_policy_exception_errors_total\{exception_name="broken",exception_namespace="x".*\} 5\n`).MatchString(answer.Body.String()) {
-		t.Error("the metric does not count 5 evaluations")
+	if !regexp.MustCompile(`ephor_policy_exception_errors_total\{exception_name="broken",exception_namespace="x".*\} 7\n`).MatchString(answer.Body.String()) {
+		t.Error("the metric does not count 7 evaluations")
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // notes holds what evaluations report about objects until a row writes it: for each object and generation at most once in
-// policystatus.BudgetEvery.
+// policystatus.BudgetEvery. K is the name of an object, which another object may get later.
 type notes[K comparable, V any] struct {
 	now  func() time.Time
 	news *controller.Signal
@@ -27,6 +27,7 @@ type note[V any] struct {
 }
 
 type lastWrite struct {
+	uid        string
 	generation int64
 	at         time.Time
 }
@@ -39,23 +40,24 @@ func newNotes[K comparable, V any]() notes[K, V] {
 }
 
 // add keeps a report about an object, unless there is a recent one.
-func (n *notes[K, V]) add(key K, generation int64, report func(now time.Time) V) (added bool) {
+func (n *notes[K, V]) add(key K, uid string, generation int64, report func(now time.Time) V) (added bool) {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if t, ok := n.written[key]; ok && t.generation == generation && now.Sub(t.at) < policystatus.BudgetEvery {
+	if t, ok := n.written[key]; ok && t.uid == uid && t.generation == generation && now.Sub(t.at) < policystatus.BudgetEvery {
 		return false
 	}
-	if w, ok := n.waiting[key]; ok && w.generation >= generation {
+	if w, ok := n.waiting[key]; ok && w.uid == uid && w.generation >= generation {
 		return false
 	}
-	n.waiting[key] = note[V]{lastWrite{generation, now}, report(now)}
+	n.waiting[key] = note[V]{lastWrite{uid, generation, now}, report(now)}
 	n.news.Fire()
 	return true
 }
 
-// write passes the waiting reports to a function, which returns whether the object exists. It keeps those that could not be written.
-func (n *notes[K, V]) write(one func(K, V) (exists bool, err error)) (time.Duration, error) {
+// write passes the waiting reports to a function, with the UID of the object. The function returns whether that object exists. Reports
+// that could not be written are kept.
+func (n *notes[K, V]) write(one func(key K, uid string, report V) (exists bool, err error)) (time.Duration, error) {
 	n.mu.Lock()
 	waiting := n.waiting
 	n.waiting = map[K]note[V]{}
@@ -70,7 +72,7 @@ func (n *notes[K, V]) write(one func(K, V) (exists bool, err error)) (time.Durat
 	}
 	var errs []error
 	for key, w := range waiting {
-		exists, err := one(key, w.value)
+		exists, err := one(key, w.uid, w.value)
 		n.mu.Lock()
 		switch _, newer := n.waiting[key]; {
 		case err != nil:
