@@ -57,7 +57,22 @@ func (r *Record) watch(gvr schema.GroupVersionResource, sink controller.Sink[*me
 func (r *Record) run(ctx context.Context) {
 	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
 	selected := metav1.ListOptions{LabelSelector: origin.RecordLabel + "=" + origin.RecordValue}
-	stored := func(o *metav1.PartialObjectMetadata) error { return r.Stored(ctx, o.Name, o.ResourceVersion) }
+	var listed map[string]bool
+	begin := func() { listed = map[string]bool{} }
+	stored := func(o *metav1.PartialObjectMetadata) error {
+		listed[o.Name] = true
+		return r.Stored(ctx, o.Name, o.ResourceVersion)
+	}
+	rest := func(string) error { // those that are not listed were deleted
+		for i := range origin.Shards {
+			if name := origin.Name(i); !listed[name] {
+				if err := r.Stored(ctx, name, ""); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
 	gone := func(o *metav1.PartialObjectMetadata) {
 		if err := r.Stored(ctx, o.Name, ""); err != nil && ctx.Err() == nil {
 			r.log.Warn("the record of generated objects could not be read", "error", err)
@@ -67,6 +82,6 @@ func (r *Record) run(ctx context.Context) {
 		r.log.Warn("the record of generated objects is not followed: this replica does not see what other replicas add to it", "again", pause, "error", err)
 	}
 	(&controller.Reflector[*metav1.PartialObjectMetadata]{
-		From: controller.From(maps), Options: selected, Sink: controller.Sink[*metav1.PartialObjectMetadata]{Seen: stored, Gone: gone, Failed: failed},
+		From: controller.From(maps), Options: selected, Sink: controller.Sink[*metav1.PartialObjectMetadata]{Begin: begin, Seen: stored, Listed: rest, Gone: gone, Failed: failed},
 	}).Run(ctx)
 }

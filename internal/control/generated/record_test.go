@@ -62,3 +62,33 @@ func TestRecordIsReadAgain(t *testing.T) {
 		<-ended
 	})
 }
+
+// A part of the record that was deleted while the watch was down is noticed with the next list, as during a watch.
+func TestRecordThatIsGoneAtTheNextList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+		log := slog.New(slog.DiscardHandler)
+		here := origin.New(origin.Options{Client: c, Namespace: "ephor", Log: log})
+		here.Add(origin.Entry{Claim: mark.Claim{Policy: "p", Rule: "r"}, Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "x", UID: "u"}})
+		if err := here.Store(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace("ephor")); err != nil {
+			t.Fatal(err)
+		}
+		scheme := metadatafake.NewTestScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		r := &Record{Record: here, metadata: metadatafake.NewSimpleMetadataClient(scheme), namespace: "ephor", log: log}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.run(ctx) }()
+		time.Sleep(time.Minute)
+		if n := here.Len(); n != 0 {
+			t.Errorf("%d entries are left", n)
+		}
+		stop()
+		<-ended
+	})
+}
