@@ -39,12 +39,16 @@ type configMaps struct {
 	valid time.Duration // how long the token of a list is valid; 0 for ever
 	watch error         // of watches; nil for those that end at once
 
+	gone           atomic.Bool // the kind is not served
 	lists, watches atomic.Int64
 }
 
 func (c *configMaps) RoundTrip(r *http.Request) (*http.Response, error) {
 	if name, one := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/a/configmaps/c"); one {
 		return answer(http.StatusOK, fmt.Sprintf(`{"metadata": {"name": "c%s", "namespace": "a", "uid": "%s"}}`, name, name)), nil
+	}
+	if c.gone.Load() {
+		return answer(http.StatusNotFound, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`), nil
 	}
 	query := r.URL.Query()
 	first, began := 0, time.Now()
@@ -78,6 +82,9 @@ func (c *configMaps) Resource(schema.GroupVersionResource) metadata.Getter { ret
 
 func (c *configMaps) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	c.watches.Add(1)
+	if c.gone.Load() {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "")
+	}
 	if c.watch != nil {
 		return nil, c.watch
 	}
@@ -109,6 +116,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 	for name, err := range map[string]error{
 		"end at once":   nil,
 		"forbidden":     apierrors.NewForbidden(resource, "", errors.New("no right to watch")),
+		"not found":     apierrors.NewNotFound(resource, ""),
 		"not supported": apierrors.NewMethodNotSupported(resource, "watch"),
 		"too old":       apierrors.NewResourceExpired("too old resource version"),
 		"unavailable":   apierrors.NewServiceUnavailable("try later"),
@@ -123,6 +131,30 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A kind that is gone for a while, as when its definition is deleted and made again, is scanned again soon after it is back. While it is gone, it is
+// asked for rarely.
+func TestKindThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, away := range []time.Duration{2 * time.Minute, time.Hour} {
+			c := &configMaps{}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); c.loop(t, nil).run(ctx) }()
+			time.Sleep(10 * time.Minute)
+			c.gone.Store(true)
+			time.Sleep(away)
+			c.gone.Store(false)
+			before := c.lists.Load()
+			time.Sleep(min(away, unlistablePoll) + time.Second)
+			if c.lists.Load() == before {
+				t.Errorf("%v after its absence of %v, the kind is not listed", min(away, unlistablePoll), away)
+			}
+			stop()
+			<-ended
+		}
+	})
 }
 
 // A sweep that takes longer than the token of a list is valid reaches the last object, and evaluates each object once.

@@ -26,6 +26,9 @@ func (l *loop) watch(ctx context.Context, version string) {
 		switch {
 		case err == nil:
 			return
+		case apierrors.IsNotFound(err): // the kind is no longer served, which the next list shows
+			controller.Sleep(ctx, l.watches.Next())
+			return
 		case unlistable(err):
 			controller.Sleep(ctx, unlistablePoll) // the kind can be listed, and not watched
 			return

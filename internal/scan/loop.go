@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"ephor.invalid/ephor/internal/controller"
@@ -63,6 +64,7 @@ func newLoop(s *Scanner) *loop {
 // change or the interval is over.
 func (l *loop) run(ctx context.Context) {
 	retries := controller.Pause{First: firstPause, Longest: longestPause}
+	absences := controller.Pause{First: firstPause, Longest: unlistablePoll}
 	var due time.Time // when the next round evaluates all objects, changed or not
 	for ctx.Err() == nil {
 		l.mu.Lock()
@@ -80,7 +82,11 @@ func (l *loop) run(ctx context.Context) {
 			due = time.Time{}
 			l.evaluated.Store(false)
 			l.name(err)
-			l.until(ctx, unlistablePoll, func(ctx context.Context) { <-ctx.Done() })
+			wait := unlistablePoll
+			if apierrors.IsNotFound(err) { // a definition that was deleted may be made again before the list of served kinds is read
+				wait = absences.Next()
+			}
+			l.until(ctx, wait, func(ctx context.Context) { <-ctx.Done() })
 			continue
 		case err != nil:
 			due = time.Time{}
@@ -91,6 +97,7 @@ func (l *loop) run(ctx context.Context) {
 			continue
 		}
 		retries = controller.Pause{First: firstPause, Longest: longestPause}
+		absences = controller.Pause{First: firstPause, Longest: unlistablePoll}
 		l.setUnlistable(nil)
 		l.evaluated.Store(true)
 		l.until(ctx, due.Sub(l.s.o.Now()), func(ctx context.Context) { l.watch(ctx, version) })
