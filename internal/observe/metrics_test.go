@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -60,7 +61,7 @@ func TestNilDoesNothing(t *testing.T) {
 	m.UpdateRequests(1)
 	m.UpdateRequestFailed(1)
 	m.UpdateRequestsWaiting(1)
-	m.RulesWaiting(1)
+	m.RulesWaiting(t.Context(), 1)
 	m.Controller("x")
 	m.Forget()
 	m.Policies(nil)
@@ -74,9 +75,12 @@ func TestNilDoesNothing(t *testing.T) {
 // In a process with both controllers, the work that waits in one does not hide that of the other.
 func TestBacklogOfBothControllers(t *testing.T) {
 	m := NewMetrics(Options{})
-	m.RulesWaiting(2)
+	ctx, lose := context.WithCancel(t.Context())
+	m.RulesWaiting(ctx, 2)
 	m.UpdateRequestsWaiting(0) // as after each write before a request is answered
 	contains(t, page(t, m), `ephor_updaterequest_backlog{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 2`)
+	lose() // the lease: the next leader counts the rules
+	contains(t, page(t, m), `ephor_updaterequest_backlog{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 0`)
 }
 
 // A Namespace is not in a namespace, although a request for it names one.

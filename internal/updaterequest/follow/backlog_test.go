@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,8 +21,8 @@ import (
 // backlog has the last reported number of rules that wait, and the number of events about them.
 type backlog struct{ waiting, events int }
 
-func (*backlog) UpdateRequests(int)   {}
-func (b *backlog) RulesWaiting(n int) { b.waiting = n }
+func (*backlog) UpdateRequests(int)                      {}
+func (b *backlog) RulesWaiting(_ context.Context, n int) { b.waiting = n }
 
 func (b *backlog) Record(e event.Event) {
 	if strings.Contains(e.Note, "its work is delayed") {

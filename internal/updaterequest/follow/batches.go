@@ -203,25 +203,22 @@ func (f *Follower) full(ctx context.Context) error {
 const ofRounds, ofChanges = 0, 1
 
 // observe reports the number of rules whose UpdateRequests wait to be written, for one of the two.
-func (f *Follower) observe(of, waiting int) {
+func (f *Follower) observe(ctx context.Context, of, waiting int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.waiting[of] == waiting {
-		return
-	}
 	f.waiting[of] = waiting
 	if f.Observer != nil {
-		f.Observer.RulesWaiting(f.waiting[ofRounds] + f.waiting[ofChanges])
+		f.Observer.RulesWaiting(ctx, f.waiting[ofRounds] + f.waiting[ofChanges])
 	}
 }
 
 // observeRounds reports how many rounds have triggers that wait.
-func (f *Follower) observeRounds() {
+func (f *Follower) observeRounds(ctx context.Context) {
 	n := 0
 	for _, b := range f.unfinished {
 		if b.delayed && len(b.triggers) > 0 {
 			n++
 		}
 	}
-	f.observe(ofRounds, n)
+	f.observe(ctx, ofRounds, n)
 }

@@ -76,8 +76,8 @@ type Rules interface {
 type FollowerObserver interface {
 	// UpdateRequests is called with the number of existing UpdateRequests after each count.
 	UpdateRequests(n int)
-	// RulesWaiting is called with the number of rules whose UpdateRequests wait to be written.
-	RulesWaiting(n int)
+	// RulesWaiting is called with the number of rules whose UpdateRequests wait to be written. It counts until ctx is done.
+	RulesWaiting(ctx context.Context, n int)
 }
 
 type handled struct {
@@ -103,7 +103,7 @@ func (h *handled) next(every time.Duration) time.Time {
 
 // Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
-	defer f.observeRounds()
+	defer f.observeRounds(ctx)
 	waits, err := f.settle(ctx)
 	s, now := f.Snapshot(), f.Now()
 	if f.handled == nil {

@@ -93,7 +93,7 @@ const (
 
 // Once starts and stops watches, and writes the work for observed changes.
 func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
-	defer w.observe()
+	defer w.observe(ctx)
 	if w.reconcile() {
 		again = retryKinds
 	}
@@ -116,9 +116,9 @@ func (w *Watcher) Once(ctx context.Context) (again time.Duration, err error) {
 }
 
 // observe reports how many rules have changes that wait for the threshold.
-func (w *Watcher) observe() {
+func (w *Watcher) observe(ctx context.Context) {
 	maps.DeleteFunc(w.delayed, func(r origin.Rule, _ bool) bool { _, rule := w.rule(r); return rule == nil })
-	w.Follower.observe(ofChanges, len(w.delayed))
+	w.Follower.observe(ctx, ofChanges, len(w.delayed))
 }
 
 // rule returns the rule of an entry if its objects are watched, and nil otherwise.
