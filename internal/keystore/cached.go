@@ -2,6 +2,7 @@ package keystore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	renewAfter = time.Minute
 	// soonest is the minimum time between two reads of the Secret.
 	soonest = 10 * time.Second
+	// firstRetry is the time between two reads while no key is known.
+	firstRetry = time.Second
 )
 
 // Cached holds the keys of a Secret in memory. It reads them at their first use, and periodically after that. It is safe for concurrent
@@ -73,16 +76,18 @@ func (c *Cached) get(ctx context.Context, age time.Duration) (*seal.Keyring, err
 	}
 	defer unlock()
 	now := c.Now()
-	if c.ring != nil && now.Sub(c.tried) < age {
+	if c.ring == nil {
+		age = firstRetry
+	}
+	if (c.ring != nil || c.failed != nil) && now.Sub(c.tried) < age {
 		return c.ring, c.failed
 	}
 	ring, err := c.Load(ctx)
-	if err != nil && c.ring == nil {
-		return nil, err
-	}
-	c.tried, c.failed = now, err
-	if err == nil {
-		c.ring = ring
+	switch {
+	case err == nil:
+		c.ring, c.tried, c.failed = ring, now, nil
+	case !errors.Is(ctx.Err(), context.Canceled): // another caller may wait longer than one that leaves
+		c.tried, c.failed = c.Now(), err
 	}
 	return c.ring, err
 }

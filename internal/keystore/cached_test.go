@@ -26,6 +26,10 @@ func TestCached(t *testing.T) {
 		t.Errorf("without a key: %v", err)
 	}
 	fails = nil
+	if _, err := c.Ring(t.Context()); !errors.Is(err, down) || looks != 1 {
+		t.Errorf("without a key, at once: %v, %d looks", err, looks)
+	}
+	now = now.Add(firstRetry)
 	first, err := c.Ring(t.Context())
 	if err != nil || looks != 2 {
 		t.Fatalf("%d looks, %v", looks, err)

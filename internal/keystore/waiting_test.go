@@ -2,6 +2,7 @@ package keystore
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,43 @@ func TestCallersWaitTogether(t *testing.T) {
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("the last of 4 callers waited %s, want 1s", took)
+		}
+	})
+}
+
+// The callers share an API server that fails after a while: they ask it again only after a pause. The failure of a caller that gives up is its own.
+func TestFailuresAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := &Cached{Now: time.Now, Load: func(ctx context.Context) (*seal.Keyring, error) {
+			asked++
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(10 * time.Second):
+				return nil, errors.New("no answer")
+			}
+		}}
+		gone, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, leave)
+		if _, err := c.Ring(gone); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		began := time.Now()
+		done := make(chan error)
+		for range 20 {
+			go func() {
+				_, err := c.Ring(t.Context())
+				done <- err
+			}()
+		}
+		for range 20 {
+			if err := <-done; err == nil || errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > 11*time.Second || asked != 2 {
+			t.Errorf("20 callers waited %v and asked %d times", took, asked-1)
 		}
 	})
 }
