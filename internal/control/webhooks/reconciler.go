@@ -103,8 +103,9 @@ func (f *Reconciler) Once(ctx context.Context) (time.Duration, error) {
 	return f.Paths.Round(ctx, f.Unlocked, f.write)
 }
 
-// write writes the configurations with these paths, and then the status of each policy whose configurations were written. It returns whether all configurations were written. It reads the
-// objects before the snapshot, so that it never writes a status for a policy whose Program is older than the object.
+// write writes the configurations with these paths, and then the status of each policy whose configurations were written. It returns whether
+// all configurations were written. It reads the objects before the snapshot, so that it never writes a status for a policy whose Program is
+// older than the object.
 func (f *Reconciler) write(ctx context.Context, path func(string) string) (all bool, again time.Duration, err error) {
 	objects, broken := f.Policies.All()
 	programs := f.Catalog.Snapshot().Programs()

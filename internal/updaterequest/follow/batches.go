@@ -208,7 +208,7 @@ func (f *Follower) observe(ctx context.Context, of, waiting int) {
 	defer f.mu.Unlock()
 	f.waiting[of] = waiting
 	if f.Observer != nil {
-		f.Observer.RulesWaiting(ctx, f.waiting[ofRounds] + f.waiting[ofChanges])
+		f.Observer.RulesWaiting(ctx, f.waiting[ofRounds]+f.waiting[ofChanges])
 	}
 }
 
