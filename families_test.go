@@ -23,8 +23,8 @@ import (
 var namesKinds = []string{
 	"api/...", "internal/family/...", "internal/compile", // the list of families
 	"internal/match", "internal/loader", "internal/autogen", "internal/exception", "internal/rule", // the classic language
-	"internal/lint",   // its likely mistakes, each with an example
-	"internal/vapgen", // translates policies of one family into those of another
+	"internal/lint",                       // its likely mistakes, each with an example
+	"internal/convert", "internal/vapgen", // translate policies of one family into those of another
 	"bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...", "hack/...", "internal/devcluster", "internal/simulation/...",
 	"internal/webhookconf/webhooktest", // random policies of all kinds
 }
@@ -35,11 +35,7 @@ var stillNamesKinds = map[string]string{
 	"internal/app/flags.go":                   "a flag of the command line, with Kyverno's name",
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
 	"internal/cli/convert/command.go":         "a command that writes policies of one family as those of another",
-	"internal/cli/convert/prove.go":           "as command.go",
-	"internal/cli/convert/static.go":          "as command.go",
 	"internal/cli/convert/output.go":          "as command.go",
-	"internal/cli/convert/recorded.go":        "as command.go",
-	"internal/cli/convert/sample.go":          "as command.go",
 	"internal/cli/convert/tests.go":           "as command.go",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
 	"internal/cli/operate/migrate.go":         "an example of a command",
