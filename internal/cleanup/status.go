@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/family"
@@ -101,8 +102,13 @@ func (c *Controller) writeStatus(ctx context.Context, e *policyState, object *un
 	if out.done {
 		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
 	}
+	stored := named(object)
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(stored), stored)
+	if err != nil || stored.GetUID() != object.GetUID() { // the API server does not look at a UID in the patch of a status
+		return client.IgnoreNotFound(err)
+	}
 	// The patch has no resourceVersion: the result of the run is still true if a user edits the policy meanwhile.
-	written, err := policystatus.Patch(ctx, c.Client, object, map[string]any{"uid": object.GetUID()}, status)
+	written, err := policystatus.Patch(ctx, c.Client, object, nil, status)
 	if err != nil || !written { // the policy may be deleted or replaced
 		return err
 	}

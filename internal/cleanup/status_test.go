@@ -19,10 +19,15 @@ import (
 	"ephor.invalid/ephor/internal/policy"
 )
 
-// patches is a client that records writes to the status.
+// patches is a client that records writes to the status. The stored policy has the UID u.
 type patches struct {
 	client.Client
 	written statuses
+}
+
+func (p *patches) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	o.SetUID("u")
+	return nil
 }
 
 func (p *patches) Status() client.SubResourceWriter { return &p.written }
@@ -61,6 +66,8 @@ func condition(kind, status, reason, message string) map[string]any {
 func TestWriteStatus(t *testing.T) {
 	granted := condition("RBACPermissionsGranted", "True", "Succeeded", "Policy is ready for deletion.")
 	lacking := condition("RBACPermissionsGranted", "False", "Failed", "x")
+	former := celObject(nil)
+	former.SetUID("former")
 	for _, c := range []struct {
 		name   string
 		object *unstructured.Unstructured
@@ -83,6 +90,7 @@ func TestWriteStatus(t *testing.T) {
 		{"unknown rights", celObject(nil), outcome{rights: &metav1.Condition{}, failed: errors.New("x")}, ""},
 		{"a damaged status", celObject(map[string]any{"conditionStatus": "x", "lastExecutionTime": int64(3)}), outcome{done: true, message: "m"}, "ready=true Ready=True:m last"},
 		{"a policy that changed", celObject(nil), outcome{stale: true}, ""},
+		{"a policy that was deleted and made again", former, outcome{done: true, message: "m"}, ""},
 	} {
 		now := at("2026-01-31T12:00:10Z")
 		ctl, _ := newController(&now)
@@ -115,8 +123,7 @@ func summary(t *testing.T, body string) string {
 		return ""
 	}
 	var patch struct {
-		Metadata map[string]any
-		Status   struct {
+		Status struct {
 			Conditions      []metav1.Condition
 			ConditionStatus *struct {
 				Ready      bool
@@ -125,7 +132,7 @@ func summary(t *testing.T, body string) string {
 			LastExecutionTime string
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &patch); err != nil || patch.Metadata["uid"] != "u" {
+	if err := json.Unmarshal([]byte(body), &patch); err != nil {
 		t.Fatal(err, body)
 	}
 	parts := []string{"conditions"}

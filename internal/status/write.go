@@ -68,7 +68,7 @@ func versionOf(object *unstructured.Unstructured) map[string]any {
 }
 
 // Patch writes fields of the status of an object, and reports whether it did. It keeps all other fields. It writes nothing if the object was
-// deleted, or no longer has the given fields of the metadata, such as its UID; nil for any.
+// deleted, or no longer has the resourceVersion in the metadata; nil for any. The API server does not look at a UID there.
 func Patch(ctx context.Context, c client.Client, object *unstructured.Unstructured, metadata, status map[string]any) (written bool, err error) {
 	content := map[string]any{"status": status}
 	if metadata != nil {
