@@ -39,7 +39,8 @@ var floors = []struct {
 	}},
 	{"2 language", []string{
 		"internal/scope", "internal/index", "internal/match", "internal/constraint", "internal/loader", "internal/autogen", "internal/pss", "internal/workload", "internal/exempt", "internal/exception", "internal/globalentry", "internal/celrule", "internal/imageverify", "internal/rule",
-		"internal/family/classic", "internal/family/cleanup", "internal/family/celpolicy", "internal/family/validating", "internal/family/mutating", "internal/family/generating", "internal/family/imagevalidating", "internal/family/deleting", "internal/family/native", "internal/convert",
+		"internal/family/classic", "internal/family/cleanup", "internal/family/celpolicy", "internal/family/validating", "internal/family/mutating", "internal/family/generating", "internal/family/imagevalidating", "internal/family/deleting", "internal/family/native",
+		"internal/convert",
 	}},
 	{"3 run", []string{
 		"internal/compile", "internal/engine",

@@ -26,9 +26,16 @@ import (
 	"ephor.invalid/ephor/internal/world"
 )
 
+// Resources resolves the targets of policies.
+type Resources interface {
+	discovery.Resources
+	// Unlisted returns an error if what Find returns for a wildcard may not be complete.
+	Unlisted(policy.Target) error
+}
+
 // Executor plans and executes runs of policies. All fields but Log may be shared.
 type Executor struct {
-	Resources discovery.Resources
+	Resources Resources
 	Objects   dynamic.Interface
 	// Root creates the world that conditions and context entries read.
 	Root world.Root
@@ -138,8 +145,8 @@ func (e *Executor) resources(p *policy.Program, out *Plan) []listed {
 				continue // a subresource is not an object
 			}
 			found, err := e.Resources.Find(t.WithoutSubresource())
-			if d, ok := e.Resources.(interface{ Unlisted(policy.Target) error }); ok && err == nil {
-				err = d.Unlisted(t)
+			if err == nil {
+				err = e.Resources.Unlisted(t)
 			}
 			if err != nil {
 				out.Failures = append(out.Failures, Failure{Object: objectOf(&t), Err: fmt.Errorf("find %s: %w", t.String(), err), Later: true})

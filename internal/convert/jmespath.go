@@ -11,14 +11,8 @@ import (
 
 // search converts the JMESPath expression of a variable.
 func (c *converter) search(source, path string) (term, bool) {
-	s := &search{converter: c, path: path, source: source}
-	query, ok := s.nested(source)
+	s, tree, ok := c.parse(source, path)
 	if !ok {
-		return term{}, false
-	}
-	tree, err := parsed(query)
-	if err != nil {
-		c.refuse(path, err.Error(), "")
 		return term{}, false
 	}
 	// For Pod controllers, request."object" in quotes stays the controller.
@@ -31,17 +25,26 @@ func (c *converter) search(source, path string) (term, bool) {
 
 // query converts a JMESPath expression that is evaluated on a value.
 func (c *converter) query(source, path string, on term) (term, bool) {
-	s := &search{converter: c, path: path, source: source}
-	query, ok := s.nested(source)
+	s, tree, ok := c.parse(source, path)
 	if !ok {
 		return term{}, false
+	}
+	return s.tree(&tree, &on)
+}
+
+// parse parses a JMESPath expression, after the variables in it are converted.
+func (c *converter) parse(source, path string) (s *search, tree jmespath.Tree, ok bool) {
+	s = &search{converter: c, path: path, source: source}
+	query, ok := s.nested(source)
+	if !ok {
+		return nil, tree, false
 	}
 	tree, err := parsed(query)
 	if err != nil {
 		c.refuse(path, err.Error(), "")
-		return term{}, false
+		return nil, tree, false
 	}
-	return s.tree(&tree, &on)
+	return s, tree, true
 }
 
 // search is the conversion of one expression.

@@ -53,6 +53,9 @@ type List []Resource
 // Find implements Resources; the error is always nil.
 func (l List) Find(t policy.Target) ([]Resource, error) { return l.filter(selects(&t)), nil }
 
+// Unlisted returns nil: the list is complete.
+func (List) Unlisted(policy.Target) error { return nil }
+
 func (l List) filter(want func(*Resource) bool) []Resource {
 	var out []Resource
 	for i := range l {

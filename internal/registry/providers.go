@@ -55,22 +55,11 @@ func fromKeychain(k authn.Keychain) provider {
 		if err := turn.Acquire(ctx, 1); err != nil {
 			return nil, err
 		}
-		type answer struct {
-			found authn.Authenticator
-			err   error
-		}
-		answers := make(chan answer, 1)
-		go func() {
+		var once fetch.Once[authn.Authenticator] // it ends the wait with ctx, and makes a panic an error
+		return once.Get(ctx, func(ctx context.Context) (authn.Authenticator, error) {
 			defer turn.Release(1)
-			found, err := authn.Resolve(ctx, k, resource)
-			answers <- answer{found, err}
-		}()
-		select {
-		case a := <-answers:
-			return a.found, a.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+			return authn.Resolve(ctx, k, resource)
+		})
 	}
 }
 
