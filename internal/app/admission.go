@@ -242,7 +242,7 @@ func (p *admitting) rolesNeeded() bool {
 func (p *admitting) webhookReconciler() *webhooks.Reconciler {
 	f, a, m := p.flags, &p.flags.admission, p.manager
 	apply := p.apply(!a.follow, false)
-	out := &webhooks.Reconciler{
+	return &webhooks.Reconciler{
 		Catalog: p.catalog, Policies: p.policies, Settings: p.settings, Discovery: p.discovery, Conditions: p.config.Conditions, Reader: m.GetCache(),
 		Certs: p.certs, Paths: p.paths, Unlocked: p.config.Unlocked, Heartbeat: p.heartbeat, Installation: p.installation,
 		Options: webhookconf.Options{
@@ -254,10 +254,8 @@ func (p *admitting) webhookReconciler() *webhooks.Reconciler {
 		Apply: apply, Offenders: &webhookconf.Offenders{Reconciler: apply, Now: time.Now},
 		Status: &policystatus.Writer{Client: m.GetClient()}, Withholds: f.registry.Withholds,
 		Rights: &webhooks.ScanRights{Account: a.reportsAccount, Access: p.asked}, Asked: p.asked, Work: a.backgroundAccount,
-		Events: p.events, Log: p.log,
+		Events: p.events, Metrics: p.observing.Metrics, Log: p.log,
 	}
-	p.observing.Metrics.LeftOut(out.LeftOut)
-	return out
 }
 
 // nativeReconciler returns what generates policies of the API server.

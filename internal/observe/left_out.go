@@ -1,20 +1,21 @@
 package observe
 
-// LeftOut sets the function that returns the number of policies whose webhooks are left out; known is false while this replica does not write
-// webhooks.
-func (m *Metrics) LeftOut(count func() (clusterWide, namespaced int, known bool)) {
+import "context"
+
+// leftOut is a number of policies whose webhooks are left out, by scope.
+type leftOut struct{ clusterWide, namespaced int }
+
+// LeftOut sets the number of policies whose webhooks are left out. The numbers are reported until ctx is done, when this replica no longer
+// writes webhooks.
+func (m *Metrics) LeftOut(ctx context.Context, clusterWide, namespaced int) {
 	if m != nil {
-		m.leftOut.Store(&count)
+		m.leftOut.set(ctx, leftOut{clusterWide, namespaced})
 	}
 }
 
 func (m *Metrics) collectLeftOut(set func(float64, ...string)) {
-	count := m.leftOut.Load()
-	if count == nil {
-		return
-	}
-	if clusterWide, namespaced, known := (*count)(); known {
-		set(float64(clusterWide), "cluster")
-		set(float64(namespaced), "namespace")
+	if n, ok := m.leftOut.load(); ok {
+		set(float64(n.clusterWide), "cluster")
+		set(float64(n.namespaced), "namespace")
 	}
 }

@@ -51,7 +51,7 @@ type Metrics struct {
 
 	mu           sync.Mutex   // guards the configuration
 	waiting      atomic.Int64 // UpdateRequests
-	rulesWaiting atomic.Pointer[rulesWaiting]
+	rulesWaiting leading[int]
 	controllers  sync.Map // the registered names
 	policies     atomic.Pointer[func() []PolicyState]
 	exceptions   atomic.Pointer[func() map[string]int]
@@ -60,7 +60,7 @@ type Metrics struct {
 	unlistable   atomic.Pointer[func() []string]
 	trustRoots   atomic.Pointer[func(report func(source string, confined bool, updated time.Time, failures int))]
 	members      sync.Map // controller → func() int
-	leftOut      atomic.Pointer[func() (clusterWide, namespaced int, known bool)]
+	leftOut      leading[leftOut]
 }
 
 // PolicyState is a policy and its condition, for kyverno_policy_rule_info_total.
@@ -105,7 +105,10 @@ func NewMetrics(o Options) *Metrics {
 	get(nameLeftOut).collect = m.collectLeftOut
 	get(nameTrustFetched).collect, get(nameTrustFailures).collect = m.collectTrust, m.collectTrustFailures
 	get(nameExceptions).collect = m.collectExceptions
-	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load() + m.rulesWaiting.Load().now())) }
+	m.updateWaiting.collect = func(set func(float64, ...string)) {
+		rules, _ := m.rulesWaiting.load()
+		set(float64(m.waiting.Load() + int64(rules)))
+	}
 	m.Configure(Config{})
 	return m
 }
@@ -393,25 +396,7 @@ func (m *Metrics) UpdateRequestsWaiting(n int) {
 // RulesWaiting is described at UpdateRequestsWaiting. The number counts until ctx is done, when this replica no longer leads.
 func (m *Metrics) RulesWaiting(ctx context.Context, n int) {
 	if m != nil {
-		m.rulesWaiting.Store(&rulesWaiting{int64(n), ctx.Done()})
-	}
-}
-
-// rulesWaiting is a number of rules that counts until done is closed.
-type rulesWaiting struct {
-	n    int64
-	done <-chan struct{}
-}
-
-func (w *rulesWaiting) now() int64 {
-	if w == nil {
-		return 0
-	}
-	select {
-	case <-w.done:
-		return 0
-	default:
-		return w.n
+		m.rulesWaiting.set(ctx, n)
 	}
 }
 

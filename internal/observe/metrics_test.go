@@ -62,6 +62,7 @@ func TestNilDoesNothing(t *testing.T) {
 	m.UpdateRequestFailed(1)
 	m.UpdateRequestsWaiting(1)
 	m.RulesWaiting(t.Context(), 1)
+	m.LeftOut(t.Context(), 1, 1)
 	m.Controller("x")
 	m.Forget()
 	m.Policies(nil)
@@ -81,6 +82,23 @@ func TestBacklogOfBothControllers(t *testing.T) {
 	contains(t, page(t, m), `ephor_updaterequest_backlog{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 2`)
 	lose() // the lease: the next leader counts the rules
 	contains(t, page(t, m), `ephor_updaterequest_backlog{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 0`)
+}
+
+// The policies whose webhooks are left out are reported while this replica leads.
+func TestLeftOutPolicies(t *testing.T) {
+	const name = "ephor_webhook_policies_left_out{"
+	m := NewMetrics(Options{})
+	if got := page(t, m); strings.Contains(got, name) {
+		t.Errorf("a replica that never led reports a number:\n%s", got)
+	}
+	ctx, lose := context.WithCancel(t.Context())
+	m.LeftOut(ctx, 1, 2)
+	contains(t, page(t, m), name+`otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",scope="cluster"} 1`)
+	contains(t, page(t, m), `scope="namespace"} 2`)
+	lose()
+	if got := page(t, m); strings.Contains(got, name) {
+		t.Errorf("a replica that no longer leads reports a number:\n%s", got)
+	}
 }
 
 // A Namespace is not in a namespace, although a request for it names one.

@@ -21,6 +21,7 @@ import (
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/family"
 	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/observe"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/policyreview"
 	"ephor.invalid/ephor/internal/settings"
@@ -52,16 +53,15 @@ type Reconciler struct {
 	Withholds func(*policy.Program) bool
 	Rights    *ScanRights
 	// Asked caches answers about rights. work is the account that executes the work of policies; empty if unknown.
-	Asked  *Answers
-	Work   string
-	lacked map[policy.ID]string // the missing rights of the account, as last reported
-	Events event.Recorder
-	Log    *slog.Logger
+	Asked   *Answers
+	Work    string
+	lacked  map[policy.ID]string // the missing rights of the account, as last reported
+	Events  event.Recorder
+	Metrics *observe.Metrics
+	Log     *slog.Logger
 
 	// inForce holds the Programs whose webhooks are written.
 	inForce atomic.Pointer[map[*policy.Program]bool]
-
-	leftOut atomic.Pointer[leftOut]
 
 	unconfined []string // the last logged value of webhookconf.Configurations.Unconfined
 }
@@ -76,6 +76,15 @@ func NewConditions(client clientdiscovery.ServerVersionInterface) *webhookconf.C
 func (f *Reconciler) Configured(p *policy.Program) bool {
 	now := f.inForce.Load()
 	return now != nil && (*now)[p]
+}
+
+// confirm sets the Programs for which Configured is true.
+func (f *Reconciler) confirm(programs []*policy.Program, written func(*policy.Program) bool) {
+	now := make(map[*policy.Program]bool, len(programs))
+	for _, p := range programs {
+		now[p] = written(p)
+	}
+	f.inForce.Store(&now)
 }
 
 // retryUnknown is the pause before a kind that the API server did not serve is looked up again. retrySettling is the pause while the kind
@@ -141,7 +150,8 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 		return false, 0, err
 	}
 	maps.Copy(ready, left)
-	f.countLeftOut(ctx, programs, ready)
+	clusterWide, namespaced := countLeftOut(programs, ready)
+	f.Metrics.LeftOut(ctx, clusterWide, namespaced)
 	f.warnUnconfined(want.Unconfined)
 	if owner == nil {
 		for key := range ready {
@@ -161,16 +171,16 @@ func (f *Reconciler) write(ctx context.Context, path func(string) string) (all b
 				return false, serving.RetryConflict, nil
 			}
 			f.Apply.LeaveUndecided(want, ready)
+			f.confirm(programs, func(p *policy.Program) bool {
+				reason, decided := ready[webhookconf.ProgramKey(p)]
+				return decided && reason == nil || f.Configured(p)
+			})
 			_, unsaid := f.writeStatuses(ctx, objects, broken, programs, ready)
 			return false, wait, errors.Join(err, failed, unsaid)
 		}
 		all = true
 		f.Offenders.Accept(written)
-		now := make(map[*policy.Program]bool, len(programs))
-		for _, p := range programs {
-			now[p] = true
-		}
-		f.inForce.Store(&now)
+		f.confirm(programs, func(*policy.Program) bool { return true })
 	}
 	again, err = f.writeStatuses(ctx, objects, broken, programs, ready)
 	if wait := f.Offenders.Waiting(left); wait > 0 {
@@ -261,40 +271,18 @@ func (f *Reconciler) notReady(object *unstructured.Unstructured, p *policy.Progr
 	return nil, true
 }
 
-// leftOut is the number of policies whose webhooks are left out.
-type leftOut struct {
-	clusterWide, namespaced int
-	done                    <-chan struct{} // closed when this replica no longer leads
-}
-
-// countLeftOut counts the policies whose webhooks are left out. ctx ends when this replica no longer leads.
-func (f *Reconciler) countLeftOut(ctx context.Context, programs []*policy.Program, ready webhookconf.Readiness) {
-	count := &leftOut{done: ctx.Done()}
+// countLeftOut counts the policies whose webhooks are left out.
+func countLeftOut(programs []*policy.Program, ready webhookconf.Readiness) (clusterWide, namespaced int) {
 	for _, p := range programs {
-		if left := (webhookconf.LeftOut{}); !errors.As(ready[webhookconf.ProgramKey(p)], &left) {
-			continue
+		switch left := (webhookconf.LeftOut{}); {
+		case !errors.As(ready[webhookconf.ProgramKey(p)], &left):
+		case p.Namespace == "":
+			clusterWide++
+		default:
+			namespaced++
 		}
-		if p.Namespace == "" {
-			count.clusterWide++
-		} else {
-			count.namespaced++
-		}
 	}
-	f.leftOut.Store(count)
-}
-
-// LeftOut returns the last count; known is false while this replica does not lead.
-func (f *Reconciler) LeftOut() (clusterWide, namespaced int, known bool) {
-	count := f.leftOut.Load()
-	if count == nil {
-		return 0, 0, false
-	}
-	select {
-	case <-count.done:
-		return 0, 0, false
-	default:
-		return count.clusterWide, count.namespaced, true
-	}
+	return clusterWide, namespaced
 }
 
 // report writes an event and logs a line when the missing rights for a policy's work have changed.

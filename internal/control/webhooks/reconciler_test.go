@@ -43,22 +43,27 @@ func TestT4UnconfinedWebhooksAreLogged(t *testing.T) {
 	}
 }
 
-// T17: the policies whose webhooks are left out are counted by scope, while this replica leads.
+// T17: the policies whose webhooks are left out are counted by scope.
 func TestT17LeftOutPoliciesAreCounted(t *testing.T) {
-	f := &Reconciler{}
-	if _, _, known := f.LeftOut(); known {
-		t.Error("a replica that never led knows a number")
-	}
-	ctx, lose := context.WithCancel(t.Context())
 	programs := []*policy.Program{{Kind: "A", Name: "out"}, {Kind: "A", Name: "broken"}, {Kind: "A", Name: "fine"}, {Kind: "B", Namespace: "team", Name: "out"}, {Kind: "B", Namespace: "team", Name: "too"}}
 	left := webhookconf.LeftOut{}
-	f.countLeftOut(ctx, programs, webhookconf.Readiness{"A/out": left, "A/broken": errors.New("a mistake"), "A/fine": nil, "B/team/out": left, "B/team/too": fmt.Errorf("more: %w", left)})
-	if clusterWide, namespaced, known := f.LeftOut(); clusterWide != 1 || namespaced != 2 || !known {
-		t.Errorf("%d cluster-wide and %d namespaced, known: %v", clusterWide, namespaced, known)
+	clusterWide, namespaced := countLeftOut(programs, webhookconf.Readiness{"A/out": left, "A/broken": errors.New("a mistake"), "A/fine": nil, "B/team/out": left, "B/team/too": fmt.Errorf("more: %w", left)})
+	if clusterWide != 1 || namespaced != 2 {
+		t.Errorf("%d cluster-wide and %d namespaced", clusterWide, namespaced)
 	}
-	lose()
-	if _, _, known := f.LeftOut(); known {
-		t.Error("a replica that does not lead any more knows a number")
+}
+
+// A Program stays configured until its policy has another one.
+func TestConfirm(t *testing.T) {
+	f := &Reconciler{}
+	first, second, changed := &policy.Program{Name: "first"}, &policy.Program{Name: "second"}, &policy.Program{Name: "second"}
+	if f.Configured(first) {
+		t.Error("nothing is written")
+	}
+	f.confirm([]*policy.Program{first, second}, func(*policy.Program) bool { return true })
+	f.confirm([]*policy.Program{first, changed}, f.Configured) // nothing could be written
+	if !f.Configured(first) || f.Configured(second) || f.Configured(changed) {
+		t.Errorf("configured: %v, %v, %v", f.Configured(first), f.Configured(second), f.Configured(changed))
 	}
 }
 
