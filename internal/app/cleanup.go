@@ -69,7 +69,7 @@ func runCleanup(ctx context.Context, f *flags, e env, b *base) error {
 	}
 	c := &cleaning{process: p}
 	// Objects are deleted only after the exceptions that may exempt them are cached.
-	c.exceptions.Kinds, c.exceptions.KeepMistaken = intake.Scheduled(), true
+	c.exceptions.Kinds, c.exceptions.KeepUnusable = intake.Scheduled(), true
 	changed := &controller.Signal{}
 	c.server = c.newServer(nameCleanup, keystore.CleanupRoutes, event.CleanupController, changed)
 	c.webhooks = &webhooks.Cleanup{

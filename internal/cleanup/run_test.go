@@ -67,7 +67,7 @@ func TestExceptionsKeepObjects(t *testing.T) {
 		"with values":                      {before: exception(withValues), left: "a"},
 		"all objects":                      {before: exception(map[string]any{}), left: "a b"},
 		"an error of its conditions":       {before: exception(conditions("object.data.missing == 'x'")), left: "a b", failed: "no such key: data"},
-		"a mistake":                        {before: isA.Mistaken(errors.New("unreadable")), left: "a b", failed: "the exception n/x has a mistake: unreadable"},
+		"a mistake":                        {before: isA.Unusable(errors.New("unreadable")), left: "a b", failed: "the exception n/x cannot be used: unreadable"},
 		"one that is created during a run": {during: isA, left: "b", stale: true},
 		"one from an unrelated policy":     {during: &policy.Exception{Rules: []policy.ExceptionRules{{Policy: "q"}}}, left: ""},
 	} {

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -22,9 +23,9 @@ type Exceptions struct {
 	Families *compile.Registry
 	// Kinds are the kinds of policies whose exceptions are followed; nil for all.
 	Kinds family.Kinds
-	// KeepMistaken: an exception with a mistake makes the rules that it names fail. Otherwise it has no effect, and the rules are
-	// evaluated: a deletion rule would then delete objects that the exception protects.
-	KeepMistaken bool
+	// KeepUnusable: an exception with a mistake, or with an approval that cannot be checked, makes the rules that it names fail. Otherwise it
+	// has no effect, and the rules are evaluated: a deletion rule would then delete objects that the exception protects.
+	KeepUnusable bool
 	// Accepts reports whether exceptions in the namespace take effect.
 	Accepts func(namespace string) bool
 	// Approved reports whether the approval of an exception is proved; nil if none is needed. An exception without an approval has no effect. The
@@ -140,9 +141,13 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 	if err := diags.Err(); err != nil {
 		// The previous version no longer reflects the author's intent. Nothing waits for an approval of this one.
 		x.unpend(id)
-		if x.KeepMistaken && e != nil {
-			x.set(id, e.Mistaken(err))
-		} else {
+		switch approved, unknown := x.proved(u); {
+		case unknown != nil:
+			x.fail(id, e, err)
+			x.checkLater(id, idOf(u))
+		case approved:
+			x.fail(id, e, err)
+		default: // it would have no effect without the mistake, either
 			x.remove(id)
 		}
 		return err
@@ -153,7 +158,7 @@ func (x *exceptionsOf) put(u *unstructured.Unstructured) (err error) {
 			whole, diags := x.compile(source())
 			whole.Source = source
 			if err := diags.Err(); err != nil { // the version of the API server has changed, and all exceptions are compiled again soon
-				return whole.Mistaken(err)
+				return whole.Unusable(err)
 			}
 			return whole
 		})
@@ -182,12 +187,33 @@ func (x *exceptionsOf) compile(object map[string]any) (*policy.Exception, diag.L
 	return e, diags
 }
 
-// approved reports whether the exception has the approval that it needs. Otherwise it removes the exception from the catalog.
+// fail makes the rules that an exception names fail with KeepUnusable, and removes it from the catalog otherwise. e is nil if its rules are not
+// known.
+func (x *exceptionsOf) fail(id policy.ExceptionID, e *policy.Exception, reason error) {
+	if x.KeepUnusable && e != nil {
+		x.set(id, e.Unusable(reason))
+	} else {
+		x.remove(id)
+	}
+}
+
+// proved reports whether the exception has the approval that it needs. The error says why this is not known.
+func (x *exceptionsOf) proved(u *unstructured.Unstructured) (bool, error) {
+	switch {
+	case x.Approved == nil:
+		return true, nil
+	case sealOf(u) == noSeal:
+		return false, nil
+	}
+	return x.Approved(u.Object)
+}
+
+// approved reports whether the exception has the approval that it needs. Otherwise the exception has no effect, or fails if this is not known.
 func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.ExceptionID, e *policy.Exception) bool {
 	if x.Approved == nil {
 		return true
 	}
-	ok, err := x.Approved(u.Object)
+	ok, err := x.proved(u)
 	if x.seals == nil {
 		x.seals = map[policy.ExceptionID]string{}
 	}
@@ -206,7 +232,11 @@ func (x *exceptionsOf) approved(u *unstructured.Unstructured, id policy.Exceptio
 	if ok {
 		return true
 	}
-	x.remove(id)
+	if err != nil {
+		x.fail(id, e, fmt.Errorf("its approval cannot be checked: %w", err))
+	} else {
+		x.remove(id)
+	}
 	x.Log.Info("exception is pending", "exception", e.Key(), "group", id.Group, "error", err)
 	if err != nil || news { // the keys cannot be read, or were read before the key of this approval was made
 		x.checkLater(id, idOf(u))

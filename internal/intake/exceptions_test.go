@@ -94,11 +94,11 @@ func TestExceptionsFollowEvents(t *testing.T) {
 	}
 }
 
-// With KeepMistaken, the rules that a mistaken exception names fail until it is corrected or deleted.
+// With KeepUnusable, the rules that a mistaken exception names fail until it is corrected or deleted.
 func TestMistakenExceptions(t *testing.T) {
 	c := catalog.New()
 	x := &Exceptions{
-		Kinds: Scheduled(), KeepMistaken: true, Accepts: func(ns string) bool { return ns == "a" }, Catalog: c,
+		Kinds: Scheduled(), KeepUnusable: true, Accepts: func(ns string) bool { return ns == "a" }, Catalog: c,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}
 	watches := x.Watches()
@@ -115,29 +115,82 @@ func TestMistakenExceptions(t *testing.T) {
 	}
 	expect := func(what, want string) {
 		t.Helper()
-		got := "none"
-		if all := c.Snapshot().Exceptions(); len(all) == 1 {
-			got = all[0].Rules[0].Policy
-			if match := all[0].Match; match != nil {
-				if _, err := match(t.Context(), &policy.Request{}); err != nil {
-					got = err.Error()
-				}
-			}
-		}
-		if !strings.HasPrefix(got, want) {
+		if got := effectOf(t, c); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
 	h.OnAdd(object("b", "nothing.there", 1), true)
 	expect("one of another namespace", "none")
 	h.OnAdd(object("a", "nothing.there", 1), true)
-	expect("a mistake", "the exception a/x has a mistake: spec.matchConditions[0].expression: ")
+	expect("a mistake", "the exception a/x cannot be used: spec.matchConditions[0].expression: ")
 	h.OnUpdate(object("a", "nothing.there", 1), object("a", "true", 2))
 	expect("corrected", "p")
 	h.OnUpdate(object("a", "true", 2), object("a", "1", 3))
-	expect("another mistake", "the exception a/x has a mistake: ")
+	expect("another mistake", "the exception a/x cannot be used: ")
 	h.OnDelete(object("a", "1", 3))
 	expect("gone", "none")
+}
+
+// With KeepUnusable, an exception without an approval has no effect, whether it has a mistake or not. One whose approval cannot be checked makes
+// the rules fail.
+func TestUnusableExceptionsWithApprovals(t *testing.T) {
+	for _, c := range []struct {
+		name, condition, seal string
+		want                  string
+	}{
+		{"approved", "true", "good", "p"},
+		{"not approved", "true", "", "none"},
+		{"rejected", "true", "bad", "none"},
+		{"not known", "true", "unknown", "the exception a/x cannot be used: its approval cannot be checked: no keys"},
+		{"a mistake, approved", "1", "good", "the exception a/x cannot be used: "},
+		{"a mistake, not approved", "1", "", "none"},
+		{"a mistake, rejected", "1", "bad", "none"},
+		{"a mistake, not known", "1", "unknown", "the exception a/x cannot be used: "},
+	} {
+		snapshots := catalog.New()
+		x := &Exceptions{
+			Kinds: Scheduled(), KeepUnusable: true, Accepts: func(string) bool { return true }, Catalog: snapshots,
+			Log: slog.New(slog.DiscardHandler), Now: time.Now,
+			Approved: func(object map[string]any) (bool, error) {
+				switch seal, _, _ := unstructured.NestedString(object, "status", "approval", "seal"); seal {
+				case "unknown":
+					return false, errors.New("no keys")
+				case "":
+					return false, errors.New("an exception without a seal is checked")
+				default:
+					return seal == "good", nil
+				}
+			},
+		}
+		u := exceptionObject(t, "policies.kyverno.io", "v1", "a", "p", 1)
+		if err := unstructured.SetNestedSlice(u.Object, []any{map[string]any{"name": "c", "expression": c.condition}}, "spec", "matchConditions"); err != nil {
+			t.Fatal(err)
+		}
+		if c.seal != "" {
+			if err := unstructured.SetNestedField(u.Object, c.seal, "status", "approval", "seal"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.Watches()[0].Handler.OnAdd(u, true)
+		if got := effectOf(t, snapshots); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// effectOf returns the policy of the only exception, or why it makes rules fail.
+func effectOf(t *testing.T, c *catalog.Catalog) string {
+	t.Helper()
+	all := c.Snapshot().Exceptions()
+	if len(all) != 1 {
+		return "none"
+	}
+	if match := all[0].Match; match != nil {
+		if _, err := match(t.Context(), &policy.Request{}); err != nil {
+			return err.Error()
+		}
+	}
+	return all[0].Rules[0].Policy
 }
 
 // Exceptions of two groups with the same namespace and name are two exceptions: neither replaces or removes the other.

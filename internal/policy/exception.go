@@ -94,11 +94,11 @@ func (e *Exception) Whole() *Exception {
 	return out
 }
 
-// Mistaken returns a copy of the exception that makes each rule it names fail with the error.
-func (e *Exception) Mistaken(err error) *Exception {
+// Unusable returns a copy of the exception that makes each rule it names fail with the reason.
+func (e *Exception) Unusable(reason error) *Exception {
 	out := *e
 	out.Match = func(context.Context, *Request) (bool, error) {
-		return false, fmt.Errorf("the exception %s has a mistake: %w", e.Key(), err)
+		return false, fmt.Errorf("the exception %s cannot be used: %w", e.Key(), reason)
 	}
 	out.Conditions, out.Partial = nil, false
 	return &out

@@ -32,7 +32,7 @@ func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Pr
 			for i := range page.Items {
 				e, diags := compile.OneException(compile.Object{Value: page.Items[i].Object})
 				if err := diags.Errors().Err(); err != nil && e != nil {
-					e = e.Mistaken(err)
+					e = e.Unusable(err)
 				}
 				if e != nil && !e.Expired(now) {
 					found = append(found, e)
