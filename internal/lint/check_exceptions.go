@@ -163,10 +163,8 @@ func derives(names []string, name string) bool {
 	if strings.HasPrefix(name, "*") && name != "*" {
 		return true
 	}
-	for _, prefix := range []string{"autogen-", "autogen-cronjob-"} {
-		if parent, ok := strings.CutPrefix(name, prefix); ok && slices.Contains(names, parent) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(authored string) bool {
+		controllers, cronJobs := autogen.Derived(authored)
+		return name == controllers || name == cronJobs
+	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"ephor.invalid/ephor/internal/autogen"
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/cli/testrun"
 	"ephor.invalid/ephor/internal/clivalues"
@@ -396,6 +397,18 @@ func (t *tests) document(test map[string]any, path, to string) (document map[str
 	return document, policies, exceptions, nil
 }
 
+// authoredOf returns the one of the rules that a result is about, by its own name or by that of a rule that autogen derives from it.
+func authoredOf(rules []string, name string) string {
+	if !slices.Contains(rules, name) {
+		for _, r := range rules {
+			if controllers, cronJobs := autogen.Derived(r); name == controllers || name == cronJobs {
+				return r
+			}
+		}
+	}
+	return name
+}
+
 // results returns the expected results, with the names of the converted policies.
 func (t *tests) results(test map[string]any, path string, all conversions) []any {
 	out := []any{}
@@ -411,13 +424,7 @@ func (t *tests) results(test map[string]any, path string, all conversions) []any
 		rule, _ := r["rule"].(string)
 		rules := c.rules
 		if rule != "" {
-			name := rule
-			for _, prefix := range []string{"autogen-cronjob-", "autogen-"} {
-				if !slices.Contains(c.rules, name) {
-					name = strings.TrimPrefix(rule, prefix)
-				}
-			}
-			rules = []string{name}
+			rules = []string{authoredOf(c.rules, rule)}
 		}
 		for _, name := range rules {
 			if len(c.made[name]) == 0 {
