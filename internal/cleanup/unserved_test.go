@@ -5,10 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientdiscovery "k8s.io/client-go/discovery"
-
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/discovery/discoverytest"
 	"ephor.invalid/ephor/internal/policy"
@@ -63,14 +59,6 @@ func TestKindThatCannotBeLookedUp(t *testing.T) {
 	}
 }
 
-// unavailable is an API server whose aggregated API for metrics does not answer.
-type unavailable struct{ discoverytest.Served }
-
-func (u unavailable) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	groups, lists, _ := u.Served.ServerGroupsAndResources()
-	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
-}
-
 // A run for all kinds is not complete while a group cannot be listed. One for kinds with a name, or for other groups, is.
 func TestWildcardWithoutAGroup(t *testing.T) {
 	for _, c := range []struct {
@@ -83,7 +71,7 @@ func TestWildcardWithoutAGroup(t *testing.T) {
 		{policy.Target{Group: "*", Version: "*", Kind: "Pod"}, 1, ""},
 		{policy.Target{Group: "apps", Version: "*", Resource: "*"}, 1, ""},
 	} {
-		e := &Executor{Resources: discovery.New(unavailable{"v1 pods Pod\napps/v1 deployments Deployment\n"}, time.Now)}
+		e := &Executor{Resources: discovery.New(discoverytest.Broken{Served: "v1 pods Pod\napps/v1 deployments Deployment\n"}, time.Now)}
 		var plan Plan
 		found := e.resources(&policy.Program{Rules: []*policy.Rule{{Matching: policy.Matching{Targets: []policy.Target{c.target}}}}}, &plan)
 		got := ""

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/policy"
 )
 
 // silent answers no request.
@@ -39,7 +40,7 @@ func TestDiscoveryIsNeverAnswered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = discovery.Fetch(c)
+			_, err = discovery.New(c, time.Now).Find(policy.Target{Version: "v1", Kind: "Secret"})
 			return err
 		},
 		"mapper": func() error {

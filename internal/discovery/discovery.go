@@ -34,9 +34,9 @@ type Discovery struct {
 // listing is one list from the API server.
 type listing struct {
 	all     List
-	bodies  map[string][]string // kind of a subresource's body → Kind/sub
-	partial error               // some groups could not be listed
-	unknown map[string]bool     // groups that could not be listed, and have no resources from an earlier list
+	bodies  map[string][]string                      // kind of a subresource's body → Kind/sub
+	partial *clientdiscovery.ErrGroupDiscoveryFailed // the groups that could not be listed; nil for none
+	unknown map[string]bool                          // groups that could not be listed, and have no resources from an earlier list
 	fetched time.Time
 }
 
@@ -62,7 +62,7 @@ func (d *Discovery) Find(t policy.Target) ([]Resource, error) {
 // FindWithin is Find for callers that do not wait longer than ctx.
 func (d *Discovery) FindWithin(ctx context.Context, t policy.Target) ([]Resource, error) {
 	exact := !strings.ContainsAny(t.Group+t.Version+t.Kind+t.Resource+t.Subresource, "*?")
-	return d.search(ctx, exact, selects(&t))
+	return d.search(ctx, exact, t.Group, selects(&t))
 }
 
 // Settling reports whether more kinds may be served soon, because Invalidate was called some seconds ago.
@@ -131,7 +131,7 @@ func (l *listing) complete() bool { return l.partial == nil && !l.fetched.IsZero
 
 // KindFor returns the kind of a main resource; an error when the API server does not serve it.
 func (d *Discovery) KindFor(ctx context.Context, gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	found, err := d.search(ctx, true, func(r *Resource) bool {
+	found, err := d.search(ctx, true, gvr.Group, func(r *Resource) bool {
 		return r.Subresource == "" && r.Resource == gvr.Resource && r.Version == gvr.Version && r.Group == gvr.Group
 	})
 	if err != nil {
@@ -152,8 +152,9 @@ func (d *Discovery) BodyOf(kind string) []string {
 }
 
 // search returns the resources that want selects. An exact search has its answer once it has found something, so that it waits only for a list
-// that lacks the answer; another one also waits for a list that may have more than an old one.
-func (d *Discovery) search(ctx context.Context, exact bool, want func(*Resource) bool) ([]Resource, error) {
+// that lacks the answer; another one also waits for a list that may have more than an old one. group is that of the resources, and may have
+// wildcards.
+func (d *Discovery) search(ctx context.Context, exact bool, group string, want func(*Resource) bool) ([]Resource, error) {
 	l := d.current.Load()
 	if l == nil {
 		var err error
@@ -180,7 +181,11 @@ func (d *Discovery) search(ctx context.Context, exact bool, want func(*Resource)
 		found = l.all.filter(want)
 	}
 	if len(found) == 0 && l.partial != nil {
-		return nil, l.partial
+		for failed := range l.partial.Groups {
+			if wildcard.Match(group, failed.Group) {
+				return nil, l.partial
+			}
+		}
 	}
 	return found, nil
 }
@@ -299,13 +304,4 @@ func list(client clientdiscovery.ServerResourcesInterface, old *listing) (*listi
 		}
 	}
 	return next, nil
-}
-
-// Fetch fetches the current list from the API server. A group that cannot be listed does not affect the others.
-func Fetch(client clientdiscovery.ServerResourcesInterface) (List, error) {
-	l, err := list(client, nil)
-	if err != nil {
-		return nil, err
-	}
-	return l.all, nil
 }

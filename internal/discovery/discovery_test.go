@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/discovery/discoverytest"
 	"ephor.invalid/ephor/internal/policy"
@@ -23,13 +22,6 @@ type served = discoverytest.Served
 
 const cluster = discoverytest.Cluster
 
-type brokenDiscovery struct{ served }
-
-func (b brokenDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	groups, lists, _ := b.served.ServerGroupsAndResources()
-	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
-}
-
 type flaky struct {
 	served
 	down bool
@@ -37,7 +29,7 @@ type flaky struct {
 
 func (f *flaky) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	if f.down {
-		return brokenDiscovery{f.served}.ServerGroupsAndResources()
+		return discoverytest.Broken{Served: f.served}.ServerGroupsAndResources()
 	}
 	return f.served.ServerGroupsAndResources()
 }
@@ -59,7 +51,7 @@ func TestStaleGroups(t *testing.T) {
 // A group is unknown while it could never be listed.
 func TestUnknownGroups(t *testing.T) {
 	for group, want := range map[string]bool{"metrics.k8s.io": true, "apps": false, "none": false} {
-		d := New(brokenDiscovery{cluster}, time.Now)
+		d := New(discoverytest.Broken{Served: cluster}, time.Now)
 		if !d.Unknown(group) {
 			t.Errorf("%s is known before the first list", group)
 		}

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"ephor.invalid/ephor/internal/discovery/discoverytest"
 	"ephor.invalid/ephor/internal/policy"
 )
 
@@ -22,7 +23,7 @@ func (f *failing) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIR
 	case f.err != nil:
 		return nil, nil, f.err
 	case f.partial:
-		return brokenDiscovery{f.served}.ServerGroupsAndResources()
+		return discoverytest.Broken{Served: f.served}.ServerGroupsAndResources()
 	}
 	return f.served.ServerGroupsAndResources()
 }

@@ -6,24 +6,16 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/discovery/discoverytest"
 	"ephor.invalid/ephor/internal/policy"
 )
-
-type brokenDiscovery struct{ served }
-
-func (b brokenDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	groups, lists, _ := b.served.ServerGroupsAndResources()
-	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
-}
 
 // If a kind may belong to a group that cannot be listed, it is not "unknown": its policy is not ready until the group is listed.
 func TestDiscoveryErrors(t *testing.T) {
 	input := in(program("known", nil, "Pod"), program("unknown", nil, "PodMetrics"))
-	input.Resources = discovery.New(brokenDiscovery{cluster}, time.Now)
+	input.Resources = discovery.New(discoverytest.Broken{Served: cluster}, time.Now)
 	got, ready, _, err := Desired(input)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +40,7 @@ func TestRulesWithAnUnlistedKind(t *testing.T) {
 			p.Rules[0].Outputs = []policy.Output{{APIVersion: "metrics.k8s.io/v1", Kind: "PodMetrics"}, {APIVersion: "v1", Kind: "ConfigMap"}}
 		}, kinds[0])
 		input := in(program("p", nil, kinds...), generates)
-		input.Resources = discovery.New(brokenDiscovery{cluster + served("v1 pods/resize Pod\n")}, time.Now)
+		input.Resources = discovery.New(discoverytest.Broken{Served: cluster + served("v1 pods/resize Pod\n")}, time.Now)
 		got, ready, _, err := Desired(input)
 		if err != nil || ready["ClusterPolicy/p"] == nil || ready["ClusterPolicy/g"] == nil {
 			t.Fatal(err, ready)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"ephor.invalid/ephor/internal/discovery"
+	"ephor.invalid/ephor/internal/discovery/discoverytest"
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/settings"
 )
@@ -198,7 +199,7 @@ func TestGeneratedKinds(t *testing.T) {
 // Rules are only removed when all kinds are known: while a group cannot be listed, a webhook keeps its rules.
 func TestRulesStayWhileDiscoveryFails(t *testing.T) {
 	input := in(program("known", nil, "Pod@CREATE"), program("unknown", nil, "PodMetrics"))
-	input.Resources = discovery.New(brokenDiscovery{cluster}, time.Now)
+	input.Resources = discovery.New(discoverytest.Broken{Served: cluster}, time.Now)
 	scope := admissionv1.NamespacedScope
 	input.Stored = func(configuration, webhook string) []admissionv1.RuleWithOperations {
 		if configuration != ResourceValidating || webhook != "validate.kyverno.svc-fail" {

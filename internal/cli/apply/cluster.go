@@ -61,8 +61,9 @@ func (o *clusterOptions) query(c *remote.Cluster, programs []*policy.Program, na
 	if c == nil {
 		return remote.Query{}
 	}
+	kinds, unlisted := c.Kinds.All(programs)
 	return remote.Query{
-		Kinds: remote.InScope(c.Kinds.All(programs), o.namespace, o.wide), Namespace: o.namespace, Names: names,
+		Kinds: remote.InScope(kinds, o.namespace, o.wide), Unlisted: unlisted, Namespace: o.namespace, Names: names,
 		Page: o.batchSize, Parallel: o.concurrent, Strict: !o.continueOnError,
 	}
 }

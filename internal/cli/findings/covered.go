@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,13 +60,40 @@ func (l *live) exception(ctx context.Context, o compile.Object, programs []*poli
 	}
 	for i := range findings {
 		if findings[i].Check == lint.WideException {
-			findings[i].Summary += fmt.Sprintf(" (it selects %s of the cluster)", terminal.Counted(n, "object", "objects"))
+			findings[i].Summary += " (" + n.String() + ")"
 		}
 	}
 	return nil
 }
 
-func (l *live) count(ctx context.Context, o compile.Object, programs []*policy.Program) (n int, err error) {
+// covered are numbers of objects.
+type covered struct {
+	selected, unknown int
+	reason            error // why it is not known whether the exception selects the last of the unknown ones
+}
+
+// String returns the clause of a finding.
+func (c covered) String() string {
+	text := fmt.Sprintf("it selects %s of the cluster", terminal.Counted(c.selected, "object", "objects"))
+	if c.unknown > 0 {
+		text += fmt.Sprintf("; of %s this is not known: %s", terminal.Counted(c.unknown, "other", "others"), c.reason)
+	}
+	return text
+}
+
+// add counts an object.
+func (c *covered) add(selected bool, err error) {
+	switch {
+	case err != nil:
+		c.unknown++
+		c.reason = err
+	case selected:
+		c.selected++
+	}
+}
+
+// count returns the numbers of objects that the exception selects.
+func (l *live) count(ctx context.Context, o compile.Object, programs []*policy.Program) (n covered, err error) {
 	e, _ := compile.OneException(o)
 	classic := e.ID().Group == exception.Exceptions.Group
 	var targets []policy.Target
@@ -82,7 +110,7 @@ func (l *live) count(ctx context.Context, o compile.Object, programs []*policy.P
 		}
 	} else {
 		if programs, err = l.named(ctx, e, programs); err != nil {
-			return 0, err
+			return n, err
 		}
 		for _, p := range programs {
 			for _, r := range p.Rules {
@@ -93,11 +121,8 @@ func (l *live) count(ctx context.Context, o compile.Object, programs []*policy.P
 	}
 	q := remote.Query{Page: remote.PageSize}
 	for _, t := range targets {
-		for _, k := range l.cluster.Kinds.Wanted(t) {
-			if k.Subresource == "" && !slices.ContainsFunc(q.Kinds, func(other discovery.Resource) bool { return other.GVR() == k.GVR() }) {
-				q.Kinds = append(q.Kinds, k)
-			}
-		}
+		found, err := l.cluster.Kinds.Wanted(t)
+		q.Add(discovery.Main(found), err)
 	}
 	var errs []error
 	l.cluster.List(ctx, q, func(p remote.Page) {
@@ -108,11 +133,9 @@ func (l *live) count(ctx context.Context, o compile.Object, programs []*policy.P
 				return l.cluster.NamespaceLabels(ctx, req.Namespace)
 			}
 			if classic && e.Match != nil {
-				if ok, err := e.Match(ctx, req); err == nil && ok {
-					n++
-				}
-			} else if slices.ContainsFunc(rules, func(r *policy.Rule) bool { return selects(ctx, e, of[r], r, req) }) {
-				n++
+				n.add(e.Match(ctx, req))
+			} else {
+				n.add(selects(ctx, e, rules, of, req))
 			}
 		}
 	})
@@ -139,15 +162,19 @@ func (l *live) named(ctx context.Context, e *policy.Exception, programs []*polic
 	return out, err
 }
 
-// selects reports whether an exception of policies.kyverno.io selects the object from a rule.
-func selects(ctx context.Context, e *policy.Exception, p *policy.Program, r *policy.Rule, req *policy.Request) bool {
-	if ok, err := r.Match(ctx, req); err != nil || !ok {
-		return false
+// selects reports whether an exception of policies.kyverno.io selects the object from one of the rules. The error says why this is not known.
+func selects(ctx context.Context, e *policy.Exception, rules []*policy.Rule, of map[*policy.Rule]*policy.Program, req *policy.Request) (bool, error) {
+	var unknown error
+	for _, r := range rules {
+		ok, err := r.Match(ctx, req)
+		if ok && err == nil && e.Conditions != nil {
+			env := &evalenv.Env{Meter: budget.New(ctx, budget.ExceptionSteps, budget.ExceptionBytes), World: world.World{}}
+			ok, err = e.Conditions(&policy.Call{Env: env, Request: req, Program: of[r], Rule: r}, nil)
+		}
+		if ok && err == nil {
+			return true, nil
+		}
+		unknown = cmp.Or(unknown, err)
 	}
-	if e.Conditions == nil {
-		return true
-	}
-	env := &evalenv.Env{Meter: budget.New(ctx, budget.ExceptionSteps, budget.ExceptionBytes), World: world.World{}}
-	ok, err := e.Conditions(&policy.Call{Env: env, Request: req, Program: p, Rule: r}, nil)
-	return err == nil && ok
+	return false, unknown
 }

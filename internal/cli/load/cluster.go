@@ -14,7 +14,7 @@ import (
 func FromCluster(ctx context.Context, families *compile.Registry, c *remote.Cluster, names []string) (PolicySet, error) {
 	q := remote.Query{Page: remote.PageSize, Names: names}
 	for _, k := range families.Kinds() {
-		q.Kinds = append(q.Kinds, c.Kinds.Wanted(policy.Target{Group: k.Group, Version: "*", Kind: k.Kind})...)
+		q.Add(c.Kinds.Wanted(policy.Target{Group: k.Group, Version: "*", Kind: k.Kind}))
 	}
 	var found []source.Object
 	var errs []error

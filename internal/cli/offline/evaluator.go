@@ -263,8 +263,8 @@ func (e *Evaluator) requestFor(o map[string]any) *policy.Request {
 	}
 	k := e.kind
 	if k.Kind == "" { // the object is from a file
-		if found := discovery.OneVersion(e.Cluster.Kinds.Of(req.GVK)); len(found) > 0 && req.Subresource == "" {
-			k = found[0]
+		if found, _ := e.Cluster.Kinds.Of(req.GVK); len(found) > 0 && req.Subresource == "" { // an unknown kind has the usual resource
+			k = discovery.OneVersion(found)[0]
 		}
 	}
 	if k.Kind != "" {

@@ -40,7 +40,10 @@ func Create(ctx context.Context, kubeconfig, kubeContext string, text []byte, ou
 		case len(u.Object) == 0:
 			continue
 		}
-		kinds := c.Kinds.Of(u.GroupVersionKind())
+		kinds, err := c.Kinds.Of(u.GroupVersionKind())
+		if err != nil {
+			return err
+		}
 		if len(kinds) == 0 {
 			return fmt.Errorf("the cluster does not serve %s %s: install its definition", u.GetAPIVersion(), u.GetKind())
 		}

@@ -1,7 +1,8 @@
 // Package remote gives commands access to data outside of their files: the objects of a cluster and image registries.
 //
 //	c, err := remote.Open(kubeconfig, context, false)                       // finds the cluster as kubectl does
-//	c.List(ctx, remote.Query{Kinds: c.Kinds.All(programs)}, func(p remote.Page) { … })
+//	kinds, unlisted := c.Kinds.All(programs)
+//	c.List(ctx, remote.Query{Kinds: kinds, Unlisted: unlisted}, func(p remote.Page) { … })
 //	root := remote.WithObjects(given, c.Root)                               // the World of policies
 //
 // A Cluster lists objects page by page, reads labels of namespaces and global context entries once, and is a World that reads with the

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -24,12 +25,23 @@ import (
 // Query selects the objects of a cluster that are evaluated.
 type Query struct {
 	Kinds     []discovery.Resource
+	Unlisted  error    // why the kinds may not be all; nil if they are
 	Namespace string   // empty for all
 	Names     []string // empty for all
 	Page      int64    // the number of objects in a page
 	Parallel  int      // the number of kinds that are listed at once
 	// Strict: an error in a list ends the run.
 	Strict bool
+}
+
+// Add adds kinds to the query. unlisted is the reason why others may be missing; nil for none.
+func (q *Query) Add(kinds []discovery.Resource, unlisted error) {
+	for _, k := range kinds {
+		if !slices.Contains(q.Kinds, k) {
+			q.Kinds = append(q.Kinds, k)
+		}
+	}
+	q.Unlisted = cmp.Or(q.Unlisted, unlisted)
 }
 
 // InScope selects the kinds to list. With a namespace it returns the namespaced kinds. With wide it puts the
@@ -54,12 +66,15 @@ func InScope(kinds []discovery.Resource, namespace string, wide bool) []discover
 type Page struct {
 	Kind    discovery.Resource
 	Objects []source.Object
-	Err     error // the error because of which the rest of the kind is missing
+	Err     error // the error because of which the rest of the kind, or of a group without Kind, is missing
 	Took    time.Duration
 }
 
 // List calls give with all objects, kind by kind in the order of the query and page by page. Meanwhile it lists the next kinds in parallel.
 func (c *Cluster) List(ctx context.Context, q Query, give func(Page)) {
+	if q.Unlisted != nil {
+		give(Page{Err: q.Unlisted})
+	}
 	pages := make([]chan Page, len(q.Kinds))
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -90,11 +105,11 @@ func (c *Cluster) List(ctx context.Context, q Query, give func(Page)) {
 
 // Exceptions passes the exceptions of all kinds to give: those in the namespace, or all if it is empty. The diagnostics name what could not be listed.
 func (c *Cluster) Exceptions(ctx context.Context, namespace string, give func(source.Object)) (diags diag.List) {
-	var kinds []discovery.Resource
+	q := Query{Namespace: namespace, Page: PageSize}
 	for _, x := range compile.Product.Exceptions() {
-		kinds = append(kinds, c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind})...)
+		q.Add(c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind}))
 	}
-	c.List(ctx, Query{Kinds: kinds, Namespace: namespace, Page: PageSize}, func(p Page) {
+	c.List(ctx, q, func(p Page) {
 		for _, o := range p.Objects {
 			give(o)
 		}

@@ -54,15 +54,21 @@ func (o *reportSource) read(ctx context.Context, stdin io.Reader, add func(compl
 // to write it.
 func (o *reportSource) readCluster(ctx context.Context, c *remote.Cluster, add func(compliance.Report)) (diag.List, error) {
 	var diags diag.List
-	kinds := append(c.Kinds.Wanted(policy.Target{Group: "openreports.io", Version: "*", Kind: "*"}),
-		c.Kinds.Wanted(policy.Target{Group: "wgpolicyk8s.io", Version: "*", Kind: "*"})...)
+	var served remote.Query
+	for _, group := range []string{"openreports.io", "wgpolicyk8s.io"} {
+		served.Add(c.Kinds.Wanted(policy.Target{Group: group, Version: "*", Kind: "*"}))
+	}
+	kinds, unlisted := served.Kinds, served.Unlisted
 	if len(kinds) == 0 {
+		if unlisted != nil {
+			return nil, unlisted
+		}
 		return nil, errors.New("the cluster has no policy reports: neither wgpolicyk8s.io nor openreports.io is served")
 	}
 	type key struct{ namespace, name string }
 	seen := map[key]bool{}
 	read := func(kinds []discovery.Resource, namespace string) {
-		c.List(ctx, remote.Query{Kinds: kinds, Namespace: namespace, Page: reportPage}, func(p remote.Page) {
+		c.List(ctx, remote.Query{Kinds: kinds, Unlisted: unlisted, Namespace: namespace, Page: reportPage}, func(p remote.Page) {
 			for _, object := range p.Objects {
 				if !compliance.IsReport(object.Value) {
 					continue

@@ -121,7 +121,8 @@ func (at *rolloutCluster) existing(ctx context.Context, namespaces []string) map
 			if !rollout.Enforced(r) || t.Subresource != "" || wildcard.Has(t.Kind) || slices.ContainsFunc(namespaces, wildcard.Has) {
 				continue
 			}
-			for _, k := range at.Kinds.Wanted(t) {
+			found, _ := at.Kinds.Wanted(t)
+			for _, k := range found {
 				kind := rollout.Kind{Group: k.Group, Kind: k.Kind}
 				if _, known := out[kind]; known || !k.Namespaced && namespaces[0] != "" {
 					continue

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
 )
 
 // Served is the discovery data of an API server, as lines of `group/version resource Kind`. A `!` after the kind makes it cluster-scoped.
@@ -65,4 +67,13 @@ func (Served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 // ServerPreferredNamespacedResources returns an error: Ephor does not call it.
 func (Served) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
 	return nil, errors.New("not asked for")
+}
+
+// Broken is the discovery data of an API server whose aggregated API for metrics (metrics.k8s.io/v1) does not answer.
+type Broken struct{ Served }
+
+// ServerGroupsAndResources implements the discovery of client-go. It returns the lists of the other groups with the error.
+func (b Broken) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	groups, lists, _ := b.Served.ServerGroupsAndResources()
+	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
 }
