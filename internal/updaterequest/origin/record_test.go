@@ -125,6 +125,75 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
+// A read that began before this replica stored the ConfigMap, and ends after it, does not remove what was stored. Nor does the end of a write
+// undo a later state that was read meanwhile.
+func TestReadDuringAWrite(t *testing.T) {
+	for _, existed := range []bool{false, true} {
+		var l *Record
+		reads := false
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build(), interceptor.Funcs{
+			Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+				err := w.Get(ctx, key, o, options...)
+				if reads {
+					reads = false
+					l.Add(entry("p", "r", "x", "u"))
+					store(t, l)
+				}
+				return err
+			},
+		})
+		if existed {
+			cm := &corev1.ConfigMap{}
+			cm.Namespace, cm.Name = "ephor", Name(shardOf("u"))
+			if err := c.Create(t.Context(), cm); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l = open(t, c)
+		reads = true
+		if err := l.Stored(t.Context(), Name(shardOf("u")), "another"); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := l.Object("u"); !ok {
+			t.Errorf("the ConfigMap existed: %v: a stored entry is forgotten", existed)
+		}
+	}
+}
+
+func TestWriteDuringAnotherWrite(t *testing.T) {
+	base := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	other := open(t, base)
+	var l *Record
+	written := false
+	after := func(ctx context.Context, err error) error {
+		if err == nil && !written { // before this replica knows that it has written
+			written = true
+			other.Add(entry("p", "r", "x", "v"))
+			store(t, other)
+			if err := l.Stored(ctx, Name(shardOf("v")), "another"); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+	l = open(t, interceptor.NewClient(base, interceptor.Funcs{
+		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			return after(ctx, w.Create(ctx, o, options...))
+		},
+	}))
+	first := "u"
+	for i := 0; shardOf(first) != shardOf("v"); i++ {
+		first = fmt.Sprint("u", i)
+	}
+	l.Add(entry("p", "r", "x", first))
+	store(t, l)
+	for _, uid := range []string{first, "v"} {
+		if _, ok := l.Object(uid); !ok {
+			t.Errorf("the stored entry %s is forgotten", uid)
+		}
+	}
+}
+
 // The record has a maximum size, and takes new entries when there is room again.
 func TestBound(t *testing.T) {
 	l := New(Options{Log: slog.New(slog.DiscardHandler)})

@@ -85,23 +85,36 @@ func (l *Record) reload(ctx context.Context, i int) error {
 	if l.o.Client == nil {
 		return nil
 	}
-	cm, err := l.read(ctx, Name(i))
-	switch {
-	case apierrors.IsForbidden(err):
-		l.o.Log.Warn("the record of generated objects cannot be read: they are identified by their marks only", "configMap", Name(i), "error", err)
-		return nil
-	case err != nil:
-		return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
-	case cm == nil:
-		l.merge(i, nil, "")
-		return nil
+	for range updaterequest.Attempts {
+		known := l.version(i)
+		cm, err := l.read(ctx, Name(i))
+		switch {
+		case apierrors.IsForbidden(err):
+			l.o.Log.Warn("the record of generated objects cannot be read: they are identified by their marks only", "configMap", Name(i), "error", err)
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
+		}
+		var stored map[string]*Entry
+		version := ""
+		if cm != nil {
+			version = cm.ResourceVersion
+			if stored, err = decode(cm.BinaryData[contentKey]); err != nil {
+				l.o.Log.Error("a part of the record of generated objects is damaged and is written again: its objects are identified by their marks only", "configMap", Name(i), "error", err)
+			}
+		}
+		if l.merge(i, stored, version, known) {
+			return nil
+		}
 	}
-	stored, err := decode(cm.BinaryData[contentKey])
-	if err != nil {
-		l.o.Log.Error("a part of the record of generated objects is damaged and is written again: its objects are identified by their marks only", "configMap", Name(i), "error", err)
-	}
-	l.merge(i, stored, cm.ResourceVersion)
-	return nil
+	return fmt.Errorf("read the ConfigMap %s: other replicas write it all the time", Name(i))
+}
+
+// version returns the version of a shard that was last read or written.
+func (l *Record) version(i int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shards[i].version
 }
 
 // read returns a ConfigMap of the record; nil if there is none.
@@ -132,11 +145,16 @@ func (l *Record) write(ctx context.Context, cm *corev1.ConfigMap) error {
 	return l.o.Client.Update(ctx, cm)
 }
 
-// merge applies the stored state of a shard: the entries that other replicas added and removed. Pending changes of this process stay.
-func (l *Record) merge(i int, stored map[string]*Entry, version string) {
+// merge applies the stored state of a shard: the entries that other replicas added and removed. Pending changes of this process stay. known is the
+// version before the state was read or written. If it is no longer that, the state may be older than the one that was merged meanwhile: merge
+// changes nothing and returns false.
+func (l *Record) merge(i int, stored map[string]*Entry, version, known string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.shards[i]
+	if s.version != known {
+		return false
+	}
 	s.version = version
 	changed := false
 	for uid, e := range stored {
@@ -163,6 +181,7 @@ func (l *Record) merge(i int, stored map[string]*Entry, version string) {
 	if changed && l.o.Changed != nil {
 		l.o.Changed()
 	}
+	return true
 }
 
 // Stored handles a write of a shard, by this replica or another one. After an error the caller calls it again.
@@ -171,10 +190,7 @@ func (l *Record) Stored(ctx context.Context, name, version string) error {
 	if !ok {
 		return nil
 	}
-	l.mu.Lock()
-	known := l.shards[i].version == version
-	l.mu.Unlock()
-	if known {
+	if l.version(i) == version {
 		return nil
 	}
 	return l.reload(ctx, i)
@@ -237,7 +253,7 @@ func (l *Record) store(ctx context.Context, all bool) error {
 func (l *Record) storeShard(ctx context.Context, i int) error {
 	for range updaterequest.Attempts {
 		l.mu.Lock()
-		changes := maps.Clone(l.shards[i].pending)
+		changes, known := maps.Clone(l.shards[i].pending), l.shards[i].version
 		l.mu.Unlock()
 		cm, err := l.read(ctx, Name(i))
 		if apierrors.IsForbidden(err) {
@@ -290,7 +306,9 @@ func (l *Record) storeShard(ctx context.Context, i int) error {
 			l.forgetPassing(i, changes, before)
 			return fmt.Errorf("write the ConfigMap %s: %w", Name(i), err)
 		}
-		l.written(i, changes, stored, cm.ResourceVersion)
+		if !l.written(i, changes, stored, cm.ResourceVersion, known) {
+			return l.reload(ctx, i)
+		}
 		return nil
 	}
 	return fmt.Errorf("write the ConfigMap %s: other replicas write it all the time", Name(i))
@@ -326,8 +344,8 @@ func (l *Record) refuses() bool {
 	return slices.ContainsFunc(l.shards[:], func(s shard) bool { return !s.refused.IsZero() && len(s.pending) > 0 })
 }
 
-// written updates the state of a shard after it was stored.
-func (l *Record) written(i int, changes, stored map[string]*Entry, version string) {
+// written updates the state of a shard after it was stored. It returns what merge returns.
+func (l *Record) written(i int, changes, stored map[string]*Entry, version, known string) bool {
 	l.mu.Lock()
 	l.shards[i].refused = time.Time{}
 	for uid, e := range changes {
@@ -336,7 +354,7 @@ func (l *Record) written(i int, changes, stored map[string]*Entry, version strin
 		}
 	}
 	l.mu.Unlock()
-	l.merge(i, stored, version)
+	return l.merge(i, stored, version, known)
 }
 
 // encode encodes entries. Equal entries have equal encodings.
