@@ -167,10 +167,11 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 // writeOrWait writes one UpdateRequest, or adds it to the waiting ones. The returned error is for the requester.
 func (w *Writer) writeOrWait(ctx context.Context, p plan) error {
 	name := p.object.Name
+	var earlier *plan
 	unlock, err := w.lock(ctx, name)
 	for err == nil {
-		earlier := w.waitsFor(p.object.Name)
-		if earlier == nil || mergeable(p.program, &earlier.Spec, &p.object.Spec) {
+		waits := w.waitsFor(p.object.Name)
+		if waits == nil || mergeable(p.program, &waits.Spec, &p.object.Spec) {
 			break
 		}
 		unlock()
@@ -179,7 +180,7 @@ func (w *Writer) writeOrWait(ctx context.Context, p plan) error {
 	}
 	if err == nil {
 		defer unlock()
-		if earlier := w.takeWaiting(p.object.Name); earlier != nil {
+		if earlier = w.takeWaiting(p.object.Name); earlier != nil {
 			join(earlier.object, p.object)
 		}
 		err = w.write(ctx, p)
@@ -193,6 +194,9 @@ func (w *Writer) writeOrWait(ctx context.Context, p plan) error {
 		return nil
 	}
 	final := refused(err)
+	if final && earlier != nil {
+		w.putBack(*earlier) // what the API server refuses may be of this request
+	}
 	kept := !final && w.putBack(p)
 	if n := w.failures.Add(1); n&(n-1) == 0 || !kept { // log only the 1st, 2nd, 4th, 8th … failure
 		w.Log.Error("UpdateRequests could not be written before the request was answered", "failures", n, "policy", p.program.Key(), "name", p.object.Name, "waits", kept, "error", err)

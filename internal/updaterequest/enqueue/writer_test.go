@@ -447,6 +447,22 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Work that waits is not lost because a later request, whose UpdateRequest includes it, is refused.
+func TestRefusedBesideEarlierWork(t *testing.T) {
+	s := &store{down: errors.New("down")}
+	w, _, counts := writer(s, 1000)
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(0))
+	s.down = apierrors.NewRequestEntityTooLargeError("limit is 3145728")
+	w.Write(t.Context(), request(policy.Create, "u1"), generate(0, 1))
+	s.down = nil
+	if w.Waiting() != 1 || w.flush(t.Context()) != nil || counts.waiting != 0 {
+		t.Fatalf("%d wait, %+v", w.Waiting(), counts)
+	}
+	if u := s.only(t); len(u.Spec.RuleContext) != 1 || u.Spec.RuleContext[0].Rule != "a" {
+		t.Errorf("%+v", u.Spec.RuleContext)
+	}
+}
+
 // A denial by a ValidatingAdmissionPolicy of the cluster, which has the reason Invalid, can be lifted. An UpdateRequest whose fields are invalid stays so.
 func TestDeniedByAValidatingAdmissionPolicy(t *testing.T) {
 	denied := apierrors.NewForbidden(resource, "u", errors.New("ValidatingAdmissionPolicy 'owners' with binding 'owners' denied request: it has no owner"))
