@@ -113,6 +113,29 @@ func TestOCI(t *testing.T) {
 	}
 }
 
+// Policies of one name are all pulled.
+func TestOCISameNames(t *testing.T) {
+	registry := httptest.NewServer(server.New(server.Logger(log.New(io.Discard, "", 0))))
+	defer registry.Close()
+	reference := strings.TrimPrefix(registry.URL, "http://") + "/p:1"
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(labelsPolicy, "{name: data}", "{name: labels}")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := runCLI(t, "oci", "push", file, "-i", reference); code != 0 {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	into := filepath.Join(t.TempDir(), "in")
+	if code, _, stderr := runCLI(t, "oci", "pull", into, "-i", reference); code != 0 {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	for name, kind := range map[string]string{"labels.yaml": "kind: ClusterPolicy", "labels-2.yaml": "kind: ValidatingPolicy"} {
+		if content, err := os.ReadFile(filepath.Join(into, name)); err != nil || !strings.Contains(string(content), kind) {
+			t.Errorf("%s: %v\n%s", name, err, content)
+		}
+	}
+}
+
 // A name that leads out of the directory is rejected, and nothing is written.
 func TestOCINames(t *testing.T) {
 	registry := httptest.NewServer(server.New(server.Logger(log.New(io.Discard, "", 0))))

@@ -52,7 +52,7 @@ func newPull() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pull DIRECTORY",
 		Short:   "Pull policies from a registry",
-		Long:    "Pull writes each policy of an artifact to the file ⟨policy⟩.yaml in the directory, which it creates if necessary.",
+		Long:    "Pull writes each policy of an artifact to the file ⟨policy⟩.yaml in the directory, which it creates if necessary. A further policy of the same name goes to ⟨policy⟩-2.yaml.",
 		Example: "  ephor oci pull policies/ -i ghcr.io/team/policies:1.0",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return pull(cmd, args[0], reference) },
@@ -136,22 +136,23 @@ func pull(cmd *cobra.Command, dir, reference string) error {
 	if err != nil {
 		return fmt.Errorf("failed to pull %s: %w", reference, err)
 	}
-	names := map[string]int{}
+	taken, names := map[string]bool{}, make([]string, len(files))
 	for i, f := range files {
 		// The name becomes a file name. A text that is not a valid object name could lead out of the directory.
 		if mistakes := validation.IsDNS1123Subdomain(f.Name); len(mistakes) > 0 {
 			return fmt.Errorf("layer %d names its policy %q: %s", i, f.Name, mistakes[0])
 		}
-		if other, taken := names[f.Name]; taken {
-			return fmt.Errorf("layers %d and %d are both named %s: one file would replace the other", other, i, f.Name)
+		names[i] = f.Name + ".yaml"
+		for n := 2; taken[names[i]]; n++ { // policies of different kinds or namespaces may have the same name
+			names[i] = fmt.Sprintf("%s-%d.yaml", f.Name, n)
 		}
-		names[f.Name] = i
+		taken[names[i]] = true
 	}
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	for _, f := range files {
-		path := filepath.Join(dir, f.Name+".yaml")
+	for i, f := range files {
+		path := filepath.Join(dir, names[i])
 		fmt.Fprintf(out, "Writing %s [%s]\n", spoken(f.Kind), path)
 		if err := os.WriteFile(path, f.Content, 0o600); err != nil {
 			return err
