@@ -279,10 +279,13 @@ func read(name string) (string, error) {
 	}
 	defer f.Close()
 	text, err := bounded.Read(f, maxFile)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
+	if err == nil && strings.TrimSpace(string(text)) == "" {
+		err = errors.New("the file is empty") // an empty key or root would count as not given, and another one be trusted
 	}
-	return string(text), err
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return string(text), nil
 }
 
 // write prints a result for people.
