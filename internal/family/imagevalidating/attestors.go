@@ -84,13 +84,19 @@ func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, 
 type text struct {
 	value      string
 	expression *run.Expression
+	field      string // of the expression
 }
 
+// get returns the text. An expression that gives none is a mistake: a missing root or certificate would make another one count.
 func (t text) get(of run.TextOf) (string, error) {
 	if t.expression == nil {
 		return t.value, nil
 	}
-	return of(t.expression)
+	value, err := of(t.expression)
+	if err == nil && strings.TrimSpace(value) == "" {
+		err = &env.MistakeError{Reason: "the expression of " + t.field + " gives an empty text"}
+	}
+	return value, err
 }
 
 func compileText(c *celrule.Compiler, in *policiesv1beta1.StringOrExpression, path string) text {
@@ -98,7 +104,7 @@ func compileText(c *celrule.Compiler, in *policiesv1beta1.StringOrExpression, pa
 	case in == nil:
 		return text{}
 	case in.Expression != "":
-		return text{expression: c.Expression(in.Expression, path+".expression", typecheck.Any)}
+		return text{expression: c.Expression(in.Expression, path+".expression", typecheck.Any), field: path[strings.LastIndexByte(path, '.')+1:]}
 	}
 	return text{value: in.Value}
 }
@@ -186,7 +192,7 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 		}
 		warn(".ctlog.tsaCertChain", imageverify.CertificateMistake(l.TSACertChain))
 	}
-	var key text
+	key := text{field: "key"}
 	if k := in.Key; k != nil && k.Data == "" && k.KMS == "" && k.Expression != "" {
 		key.expression = c.Expression(k.Expression, path+".key.expression", typecheck.Any)
 	} else if k != nil {
@@ -197,12 +203,12 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 		cert, chain = compileText(c, x.Certificate, path+".certificate.cert"), compileText(c, x.CertificateChain, path+".certificate.certChain")
 	}
 	root := compileText(c, in.TrustedRoot, path+".trustedRoot")
-	var subjects []*run.Expression // one for each identity; nil if its subject is not an expression
+	var subjects []text // one for each identity, as far as its subject is an expression
 	if in.Keyless != nil {
 		for i, id := range in.Keyless.Identities {
-			var subject *run.Expression
+			subject := text{field: "a subject"}
 			if id.SubjectExpression != "" {
-				subject = c.Expression(id.SubjectExpression, fmt.Sprintf("%s.keyless.identities[%d].subjectExpression", path, i), typecheck.Any)
+				subject.expression = c.Expression(id.SubjectExpression, fmt.Sprintf("%s.keyless.identities[%d].subjectExpression", path, i), typecheck.Any)
 			}
 			subjects = append(subjects, subject)
 		}
@@ -243,14 +249,11 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 			given := *in.Keyless
 			given.Identities = slices.Clone(given.Identities)
 			for i, subject := range subjects {
-				if subject == nil {
+				if subject.expression == nil {
 					continue
 				}
-				if given.Identities[i].Subject, err = of(subject); err != nil {
+				if given.Identities[i].Subject, err = subject.get(of); err != nil {
 					return out, err
-				}
-				if given.Identities[i].Subject == "" {
-					return out, &env.MistakeError{Reason: "the expression of a subject gives an empty text"}
 				}
 			}
 			common.Keyless = keyless(&given)
