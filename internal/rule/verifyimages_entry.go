@@ -1,6 +1,11 @@
 package rule
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/runtime"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
@@ -24,6 +29,7 @@ type imageEntry struct {
 	// that the entry selects, so that other objects in the cluster do not depend on them.
 	plan       *imagePlan
 	variables  *template.Template
+	written    any              // the signers as written; nil without variables
 	names      []string         // the names of the variables for statements, by attestation; empty if there is none
 	conditions []*condition.Set // by attestation; nil if there are none
 	deny       handler          // nil if there is no validate block
@@ -85,6 +91,8 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 	c.reads.Add(x.variables)
 	if _, static := x.variables.Static(); static {
 		x.plan, x.variables = planOf(who), nil
+	} else {
+		x.written = tree
 	}
 }
 
@@ -97,11 +105,44 @@ func (x *imageEntry) planFor(s *scope.Scope) (*imagePlan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if path := emptied(x.written, v, ""); path != "" {
+		return nil, fmt.Errorf("%s is empty", path)
+	}
 	var who kyvernov1.ImageVerification
 	if diags := strict.DecodeAt("", v, &who); diags.HasErrors() {
 		return nil, diags.Err()
 	}
 	return planOf(&who), nil
+}
+
+// emptied returns the path of a text that the values of its variables make empty; "" for none. Without a subject, a root or the key of a log, any
+// subject or the public one would count. An empty repository, or one in an empty login, stands for that of the image.
+func emptied(written, v any, path string) string {
+	switch w := written.(type) {
+	case string:
+		if text, ok := v.(string); (ok || v == nil) && strings.TrimSpace(text) == "" && w != "" {
+			return path
+		}
+	case map[string]any:
+		fields, _ := v.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(w)) {
+			field, there := fields[key] // a key may have variables, too
+			if !there || key == "repository" || key == "imageRegistryCredentials" {
+				continue
+			}
+			if at := emptied(w[key], field, path+"."+key); at != "" {
+				return at
+			}
+		}
+	case []any:
+		items, _ := v.([]any)
+		for i := range min(len(w), len(items)) {
+			if at := emptied(w[i], items[i], index(path, i)); at != "" {
+				return at
+			}
+		}
+	}
+	return ""
 }
 
 // imageDeny compiles the validate block of an entry.

@@ -125,6 +125,30 @@ func texts(y policy.Yield) string {
 	return strings.Join(out, " | ")
 }
 
+// A variable that makes a text of an attestor empty is an error: an empty subject would stand for every subject, and an empty root for the
+// public ones. An empty repository is that of the image.
+func TestEmptyVariablesOfAttestors(t *testing.T) {
+	const variable = `"{{ request.object.metadata.annotations.x || '' }}"`
+	for entry, path := range map[string]string{
+		"{keys: {publicKeys: " + variable + "}}":                                                                ".attestors[0].entries[0].keys.publicKeys",
+		"{keys: {publicKeys: a, rekor: {url: 'https://rekor', pubkey: " + variable + "}}}":                      ".attestors[0].entries[0].keys.rekor.pubkey",
+		"{keyless: {issuer: i, subject: " + variable + ", rekor: {url: 'https://rekor'}}}":                      ".attestors[0].entries[0].keyless.subject",
+		"{keyless: {issuer: i, subject: s, roots: " + variable + "}}":                                           ".attestors[0].entries[0].keyless.roots",
+		"{certificates: {cert: " + variable + ", certChain: c}}":                                                ".attestors[0].entries[0].certificates.cert",
+		"{attestor: {entries: [{keyless: {issuer: " + variable + ", subject: s, rekor: {url: 'https://r'}}}]}}": ".attestors[0].entries[0].attestor.entries[0].keyless.issuer",
+		"{keys: {publicKeys: a}, repository: " + variable + "}":                                                 "",
+	} {
+		r := compileRule(t, []byte(verifyRule("  attestors: [{entries: ["+entry+"]}]\n")), nil)
+		for _, given := range []string{"", "k"} {
+			req := request(map[string]any{"object": pod(map[string]any{"x": given}, "ghcr.io/x:1")})
+			got, want := texts(r.Eval(verifyScope(t, r, &notary{}, req, policy.StageVerifyImages))), "error: variable substitution failed: "+path+" is empty"
+			if fails := given == "" && path != ""; fails != (got == want) || !fails && !strings.HasPrefix(got, "pass: ") {
+				t.Errorf("%s, %q: %s", entry, given, got)
+			}
+		}
+	}
+}
+
 // TestAttestorSets tests the logic of attestor sets.
 func TestAttestorSets(t *testing.T) {
 	const path = ".attestors[0].entries"
