@@ -153,6 +153,23 @@ func TestServer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	for name, user := range map[string]string{
+		"a token":      `{"token": "` + token + `"}`,
+		"a token file": `{"tokenFile": "` + tokens + `"}`,
+		"a program":    `{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": "sh", "args": ["-c", "printf '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"%s\"}}' ` + token + `"]}}`,
+	} {
+		text := `{"apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+			"clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}], "users": [{"name": "u", "user": ` + user + `}]}`
+		if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("KUBECONFIG", kubeconfig)
+		out, err := run(t, New(nil), "--server", dashboard.URL, "--certificate-authority", authority)
+		if err != nil || !strings.Contains(out, "uid-1") {
+			t.Errorf("%s in the kubeconfig: %s, %v", name, out, err)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	cmd := New(nil)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
 	"ephor.invalid/ephor/internal/cli/terminal"
 	"ephor.invalid/ephor/internal/decision"
@@ -51,11 +52,11 @@ func (o *DecisionServer) Pages(unasked func(namespaces int)) (decision.Pages, er
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fmt.Errorf("--server: %q is not the address of a dashboard, such as https://127.0.0.1:8443", o.Address)
 	}
-	token, err := o.token()
+	login, err := o.login()
 	if err != nil {
 		return nil, err
 	}
-	if token != "" && u.Scheme == "http" {
+	if o.tokenFile != "" && u.Scheme == "http" {
 		return nil, errors.New("--server: a token is sent over https only")
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.name}
@@ -68,8 +69,12 @@ func (o *DecisionServer) Pages(unasked func(namespaces int)) (decision.Pages, er
 			return nil, fmt.Errorf("%s has no certificate", o.caFile)
 		}
 	}
+	transport, err := rest.HTTPWrappersForConfig(login, &http.Transport{TLSClientConfig: c, Proxy: http.ProxyFromEnvironment})
+	if err != nil {
+		return nil, err
+	}
 	client := &http.Client{
-		Transport: &http.Transport{TLSClientConfig: c, Proxy: http.ProxyFromEnvironment}, Timeout: time.Minute,
+		Transport: transport, Timeout: time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this server
 	}
 	warned := false
@@ -81,7 +86,7 @@ func (o *DecisionServer) Pages(unasked func(namespaces int)) (decision.Pages, er
 			Unasked int    `json:"unasked"`
 			Error   string `json:"error"`
 		}
-		status, err := getJSON(ctx, client, at.String(), token, &answer)
+		status, err := getJSON(ctx, client, at.String(), &answer)
 		switch {
 		case err != nil:
 			return answer.Page, err
@@ -105,38 +110,36 @@ type RefusedError struct{ Text string }
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Text }
 
-// token returns the bearer token, or an empty text if there is none.
-func (o *DecisionServer) token() (string, error) {
+// login returns where the bearer token comes from: a file, which is read again when it is replaced, a kubeconfig, or the program that it names.
+func (o *DecisionServer) login() (*rest.Config, error) {
 	if o.tokenFile != "" {
-		text, err := os.ReadFile(o.tokenFile)
-		return strings.TrimSpace(string(text)), err
+		if _, err := os.Stat(o.tokenFile); err != nil {
+			return nil, err
+		}
+		return &rest.Config{BearerTokenFile: o.tokenFile}, nil
 	}
 	if strings.HasPrefix(o.Address, "http:") {
-		return "", nil
+		return &rest.Config{}, nil
 	}
 	config, err := Config(o.Kubeconfig, o.Context)
 	if err != nil {
 		if o.Kubeconfig != "" || o.Context != "" {
-			return "", err
+			return nil, err
 		}
-		return "", nil // a dashboard on loopback requires no token
+		return &rest.Config{}, nil // a dashboard on loopback requires no token
 	}
-	if config.BearerTokenFile != "" {
-		text, err := os.ReadFile(config.BearerTokenFile)
-		return strings.TrimSpace(string(text)), err
-	}
-	return config.BearerToken, nil
+	return &rest.Config{
+		BearerToken: config.BearerToken, BearerTokenFile: config.BearerTokenFile, ExecProvider: config.ExecProvider,
+		Host: config.Host, TLSClientConfig: config.TLSClientConfig, // for programs that ask about the cluster
+	}, nil
 }
 
 // getJSON reads a response as JSON.
-func getJSON(ctx context.Context, c *http.Client, address, token string, to any) (status int, err error) {
+func getJSON(ctx context.Context, c *http.Client, address string, to any) (status int, err error) {
 	for attempt := 1; ; attempt++ {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
 			return 0, err
-		}
-		if token != "" {
-			r.Header.Set("Authorization", "Bearer "+token)
 		}
 		answer, err := c.Do(r)
 		if err != nil {
