@@ -178,6 +178,9 @@ func (c *compiler) generateCloneList(p *kyvernov1.GeneratePattern, path string) 
 		if err != nil {
 			return nil, fmt.Errorf("variable substitution failed for rule %s: %w", s.Rule.Name, err)
 		}
+		if from == "" && l.Namespace != "" { // the objects of all namespaces would be copied
+			return nil, fmt.Errorf("failed to list source resource for cloneList %s: the variables of its namespace give an empty text", strings.Join(names, ", "))
+		}
 		labels, err := selector(s)
 		if err != nil {
 			return nil, fmt.Errorf("variable substitution failed for rule %s: %w", s.Rule.Name, err)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
+	"ephor.invalid/ephor/internal/budget"
 	"ephor.invalid/ephor/internal/condition"
 	"ephor.invalid/ephor/internal/loader"
 	"ephor.invalid/ephor/internal/policy"
@@ -83,18 +84,18 @@ func existing(r *kyvernov1.Rule, out *policy.Rule) {
 
 // mutateTarget is one compiled entry of mutate.targets.
 type mutateTarget struct {
-	fields        *template.Template // apiVersion, kind, namespace, name and uid
-	selector      *template.Template // nil selects all labels
-	namespace     string             // the namespace of a namespaced policy, which may only change objects there
-	late          *loader.Chain      // the entries of the rule's context that read the target
-	context       *loader.Chain
-	preconditions *condition.Set
+	apiVersion, kind, namespace, name, uid targetField
+	selector                               *template.Template // nil selects all labels
+	reach                                  string             // the namespace of a namespaced policy, which may only change objects there
+	late                                   *loader.Chain      // the entries of the rule's context that read the target
+	context                                *loader.Chain
+	preconditions                          *condition.Set
 }
 
 const textTargetNamespace = "This field can be ignored or should have value of the namespace where the policy is being created"
 
 func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *mutateTarget {
-	t := &mutateTarget{namespace: c.in.Namespace}
+	t := &mutateTarget{reach: c.in.Namespace}
 	if in.Kind == "" {
 		c.diags.Required(path+".kind", "a target needs a kind")
 		c.diags.Hint("add kind, and apiVersion before it, such as apiVersion: v1, kind: ConfigMap")
@@ -103,9 +104,11 @@ func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *
 		c.diags.Errorf(path+".namespace", "%s", textTargetNamespace)
 		c.diags.Hint("remove namespace, or write a ClusterPolicy to change objects of other namespaces")
 	}
-	t.fields = c.template(map[string]any{
-		"apiVersion": in.APIVersion, "kind": in.Kind, "namespace": in.Namespace, "name": in.Name, "uid": in.UID,
-	}, path, "/mutate/targets")
+	field := func(name, written string) targetField {
+		return targetField{name, written, c.template(written, path, "/mutate/targets/"+name)}
+	}
+	t.apiVersion, t.kind, t.namespace = field("apiVersion", in.APIVersion), field("kind", in.Kind), field("namespace", in.Namespace)
+	t.name, t.uid = field("name", in.Name), field("uid", in.UID)
 	if in.Selector != nil {
 		if tree, err := selectorTree(in.Selector); err != nil {
 			c.diags.Errorf(path+".selector", "%v", err)
@@ -143,31 +146,52 @@ func selectorTree(s *metav1.LabelSelector) (any, error) {
 	return tree, nil
 }
 
+// targetField is a field that selects targets. Those without a value select all.
+type targetField struct {
+	name, written string
+	template      *template.Template
+}
+
+// resolve returns the field with the values of its variables. Data never selects more than the policy says: no value may be a wildcard, and only
+// the namespace may be empty.
+func (f *targetField) resolve(s *scope.Scope) (string, error) {
+	text, injected, err := f.template.EvalPattern(s.QueryEnv(), s)
+	var kind *template.NotStringError
+	switch {
+	case errors.As(err, &kind):
+		return "", fmt.Errorf("failed to find the targets: the %s is not a text: %s", f.name, value.JSON(kind.Value))
+	case errors.Is(err, budget.ErrExhausted):
+		return "", err
+	case err != nil:
+		return "", patchError{textSubstitution, err}
+	case injected:
+		return "", fmt.Errorf("failed to find the targets: the value of a variable of the %s has a wildcard: %s", f.name, text)
+	case text == "" && f.written != "" && f.name != "namespace":
+		return "", fmt.Errorf("failed to find the targets: the variables of the %s give an empty text", f.name)
+	}
+	return text, charge(s.Env.Meter, text)
+}
+
 // wantedTarget is a target after its variables are substituted.
 type wantedTarget struct {
 	apiVersion, kind, subresource, namespace, name, uid, selector string
+	// clusterWide selects cluster-scoped objects only: the variables of the namespace give an empty text.
+	clusterWide bool
 }
 
 func (t *mutateTarget) resolve(s *scope.Scope) (w wantedTarget, err error) {
-	v, err := substitute(t.fields, s)
-	if err != nil {
-		return w, err
-	}
-	fields, _ := v.(map[string]any)
-	get := func(name string) string {
-		text, ok := fields[name].(string)
-		if !ok && err == nil {
-			err = fmt.Errorf("failed to find the targets: the %s is not a text: %s", name, value.JSON(fields[name]))
+	for _, f := range []struct {
+		from *targetField
+		to   *string
+	}{{&t.apiVersion, &w.apiVersion}, {&t.kind, &w.kind}, {&t.namespace, &w.namespace}, {&t.name, &w.name}, {&t.uid, &w.uid}} {
+		if *f.to, err = f.from.resolve(s); err != nil {
+			return w, err
 		}
-		return text
 	}
-	w.apiVersion, w.namespace, w.name, w.uid = get("apiVersion"), get("namespace"), get("name"), get("uid")
-	w.kind, w.subresource, _ = strings.Cut(get("kind"), "/")
-	if err != nil {
-		return w, err
-	}
-	if t.namespace != "" {
-		w.namespace = t.namespace
+	w.kind, w.subresource, _ = strings.Cut(w.kind, "/")
+	w.clusterWide = w.namespace == "" && t.namespace.written != ""
+	if t.reach != "" {
+		w.namespace = t.reach
 	}
 	if t.selector != nil {
 		v, err := substitute(t.selector, s)
@@ -294,7 +318,7 @@ func (w *wantedTarget) get(s *scope.Scope) (map[string]any, error) {
 // within confines a namespaced policy to objects in its namespace. It excludes cluster-scoped objects.
 func (t *mutateTarget) within(o map[string]any) bool {
 	metadata, _ := o["metadata"].(map[string]any)
-	return t.namespace == "" || metadata["namespace"] == t.namespace
+	return t.reach == "" || metadata["namespace"] == t.reach
 }
 
 // names reports whether the target's names match the object. The namespace of the target does not exclude cluster-scoped objects.
@@ -304,7 +328,7 @@ func (w *wantedTarget) names(o map[string]any) bool {
 	namespace, _ := metadata["namespace"].(string)
 	uid, _ := metadata["uid"].(string)
 	return (w.name == "" || wildcard.Match(w.name, name)) &&
-		(w.namespace == "" || namespace == "" || wildcard.Match(w.namespace, namespace)) &&
+		(w.namespace == "" && !w.clusterWide || namespace == "" || wildcard.Match(w.namespace, namespace)) &&
 		(w.uid == "" || w.uid == uid)
 }
 

@@ -148,6 +148,49 @@ mutate:
 	}
 }
 
+// Values of variables never select more targets than the policy says: they are no wildcards, and are not left out when they are empty.
+func TestMutateExistingByValuesOfVariables(t *testing.T) {
+	var lists fakeLists
+	for _, o := range golden.Decode[[]any](t, []byte(existingObjects)) {
+		lists = append(lists, o.(map[string]any))
+	}
+	const variable = `"{{ request.object.data.v }}"`
+	for _, c := range []struct{ target, value, want string }{
+		{"kind: Secret, namespace: x, name: " + variable, "a", "x/a own=a"},
+		{"kind: Secret, namespace: x, name: " + variable, "*", "failed to find the targets: the value of a variable of the name has a wildcard: *"},
+		{"kind: Secret, namespace: x, name: " + variable, "", "failed to find the targets: the variables of the name give an empty text"},
+		{`kind: Secret, namespace: x, name: "a{{ request.object.data.v }}*"`, "b", "x/ab own=ab"},
+		{`kind: Secret, namespace: x, name: "a{{ request.object.data.v }}"`, "?", "failed to find the targets: the value of a variable of the name has a wildcard: a?"},
+		{"kind: Secret, namespace: " + variable, "z", "z/a own=a"},
+		{"kind: Secret, namespace: " + variable, "*", "failed to find the targets: the value of a variable of the namespace has a wildcard: *"},
+		{"kind: Secret, namespace: " + variable, "", ""},
+		{"kind: Node, namespace: " + variable, "", "/node own=node"},
+		{"kind: " + variable, "Node", "/node own=node"},
+		{"kind: " + variable, "N*", "failed to find the targets: the value of a variable of the kind has a wildcard: N*"},
+		{`kind: Secret, namespace: z, name: "{{ authored }}"`, "", "z/a own=a"},
+	} {
+		r := compileRule(t, []byte(`name: r
+match: {any: [{resources: {kinds: [ConfigMap]}}]}
+context: [{name: authored, variable: {value: "?"}}]
+mutate:
+  targets: [{apiVersion: v1, `+c.target+`}]
+  patchStrategicMerge: {metadata: {annotations: {own: "{{ target.metadata.name }}"}}}`), nil)
+		s := call(request(map[string]any{"object": map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"v": c.value}}}), r)
+		s.Plan, s.Env.World = true, world.World{Lists: lists.List, Kinds: world.Kinds{Find: lists.Find}}
+		y := r.Eval(s)
+		var got []string
+		for _, m := range y.Work[0].Targets {
+			got = append(got, targetText(m))
+		}
+		if err := y.Work[0].Err; err != nil {
+			got = append(got, err.Error())
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s, %q:\n got %s\nwant %s", c.target, c.value, text, c.want)
+		}
+	}
+}
+
 // A namespaced policy changes nothing outside its namespace, whatever the World returns.
 func TestMutateExistingStaysInNamespace(t *testing.T) {
 	var lists leakyLists

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strings"
 
 	"ephor.invalid/ephor/internal/jmespath"
@@ -11,8 +12,23 @@ import (
 // first name of a path, for queries over their own data. fault says why the text is not a query; err is that of EvalString.
 func (t *Template) EvalQuery(env *jmespath.Env, root jmespath.Root, names bool) (query *jmespath.Expr, text string, fault, err error) {
 	r := run{env, root}
+	text, frozen, err := t.evalText(r)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	query, _, fault, err = r.compile(text, jmespath.Quoting{Data: dataIn(frozen, 0, len(text)), Names: names})
+	return query, text, fault, err
+}
+
+// EvalPattern is EvalString for a text that may have wildcards. injected reports whether a value that is data has some.
+func (t *Template) EvalPattern(env *jmespath.Env, root jmespath.Root) (text string, injected bool, err error) {
+	text, frozen, err := t.evalText(run{env, root})
+	return text, err == nil && slices.ContainsFunc(frozen, func(f span) bool { return strings.ContainsAny(text[f.from:f.to], "*?") }), err
+}
+
+// evalText is EvalString, and also returns which parts of the text are data.
+func (t *Template) evalText(r run) (text string, frozen []span, err error) {
 	var v any = t.static
-	var frozen []span
 	switch n := t.root.(type) {
 	case nil:
 	case dataNode:
@@ -21,14 +37,13 @@ func (t *Template) EvalQuery(env *jmespath.Env, root jmespath.Root, names bool) 
 		v, err = n.eval(r)
 	}
 	if err != nil {
-		return nil, "", nil, err
+		return "", nil, err
 	}
 	text, ok := v.(string)
 	if !ok {
-		return nil, "", nil, &NotStringError{v}
+		return "", nil, &NotStringError{v}
 	}
-	query, _, fault, err = r.compile(text, jmespath.Quoting{Data: dataIn(frozen, 0, len(text)), Names: names})
-	return query, text, fault, err
+	return text, frozen, nil
 }
 
 // Outline returns s with standIn in place of each variable, and false if a variable is inside another one.
