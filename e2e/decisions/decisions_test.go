@@ -54,9 +54,10 @@ func TestChannel(t *testing.T) {
 		"--decisionsStoreCASecretName=" + ca, "--decisionsStoreTLSSecretName=decisions.kyverno-tls-pair",
 	}
 	first := cluster.Start(t, devcluster.Reports, keep...)
-	cluster.Apply(t, suite.RequireTeam+"---"+fmt.Sprintf(accounts, "reader", "default")+"---"+fmt.Sprintf(accounts, "stranger", "kube-public"))
-	cluster.StartEnforcing(t, 1, fmt.Sprintf("--decisions=https://localhost:%d", port), "--decisionsCASecretName="+ca,
+	cluster.Start(t, devcluster.Admission, fmt.Sprintf("--decisions=https://localhost:%d", port), "--decisionsCASecretName="+ca,
 		"--decisionsTLSSecretName=decisions-sender.kyverno-tls-pair", "--decisionsShare=1", "--decisionsCluster=test")
+	cluster.Apply(t, suite.RequireTeam+"---"+fmt.Sprintf(accounts, "reader", "default")+"---"+fmt.Sprintf(accounts, "stranger", "kube-public"))
+	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 
 	reader, stranger := flags(t, first, dir, "reader"), flags(t, first, dir, "stranger")
 	uid := ""
