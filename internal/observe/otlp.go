@@ -1,11 +1,14 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -56,7 +59,12 @@ func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) err
 	send := func(ctx context.Context, timeout time.Duration) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		err := exporter.Export(ctx, m.resourceMetrics(time.Now()))
+		var err error
+		for part := range m.parts(time.Now()) {
+			if err = exporter.Export(ctx, part); err != nil {
+				break // the other parts would wait for the same collector
+			}
+		}
 		switch {
 		case err != nil && !silent:
 			log.Warn("the collector of metrics does not answer", "collector", c.Address, "error", err)
@@ -78,41 +86,57 @@ func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) err
 	}
 }
 
-// resourceMetrics returns all metrics in the form of OpenTelemetry.
-func (m *Metrics) resourceMetrics(now time.Time) *metricdata.ResourceMetrics {
-	scopes := map[string]*metricdata.ScopeMetrics{}
-	var names []string
-	for _, f := range m.ordered {
-		data := f.data(now)
-		if data == nil {
-			continue
+// maxPoints is the number of series in one request. Collectors refuse requests of more than 4 MiB, the default of gRPC, and a series of a
+// histogram with long labels takes some kilobytes.
+const maxPoints = 500
+
+// parts returns all metrics in the form of OpenTelemetry, in parts of at most maxPoints series.
+func (m *Metrics) parts(now time.Time) iter.Seq[*metricdata.ResourceMetrics] {
+	return func(yield func(*metricdata.ResourceMetrics) bool) {
+		part, points := m.part(), 0
+		for _, f := range m.ordered {
+			st, rows := f.rows()
+			if st.off {
+				continue
+			}
+			for some := range slices.Chunk(rows, maxPoints) {
+				if points+len(some) > maxPoints {
+					if !yield(part) {
+						return
+					}
+					part, points = m.part(), 0
+				}
+				f.addTo(part, f.data(now, st, some))
+				points += len(some)
+			}
 		}
-		scope := f.Scope
-		if scope == "" {
-			scope = scopeName
+		if points > 0 {
+			yield(part)
 		}
-		if scopes[scope] == nil {
-			scopes[scope] = &metricdata.ScopeMetrics{Scope: instrumentation.Scope{Name: scope, Version: scopeVersions[scope]}}
-			names = append(names, scope)
-		}
-		scopes[scope].Metrics = append(scopes[scope].Metrics, metricdata.Metrics{
-			Name: wireName(f.Name), Description: f.Help, Unit: conventionUnits[f.Name], Data: data,
-		})
 	}
-	out := &metricdata.ResourceMetrics{Resource: resource.NewSchemaless(
-		attribute.String("service.name", "kyverno"), attribute.String("service.version", m.options.Version))}
-	for _, n := range names {
-		out.ScopeMetrics = append(out.ScopeMetrics, *scopes[n])
-	}
-	return out
 }
 
-// data returns the series of a family, or nil if it has none.
-func (f *family) data(now time.Time) metricdata.Aggregation {
-	st, rows := f.rows()
-	if st.off || len(rows) == 0 {
-		return nil
+// part returns a part without series.
+func (m *Metrics) part() *metricdata.ResourceMetrics {
+	return &metricdata.ResourceMetrics{Resource: resource.NewSchemaless(
+		attribute.String("service.name", "kyverno"), attribute.String("service.version", m.options.Version))}
+}
+
+// addTo adds series of the family to a part.
+func (f *family) addTo(part *metricdata.ResourceMetrics, data metricdata.Aggregation) {
+	scope := cmp.Or(f.Scope, scopeName)
+	at := slices.IndexFunc(part.ScopeMetrics, func(s metricdata.ScopeMetrics) bool { return s.Scope.Name == scope })
+	if at < 0 {
+		at = len(part.ScopeMetrics)
+		part.ScopeMetrics = append(part.ScopeMetrics, metricdata.ScopeMetrics{Scope: instrumentation.Scope{Name: scope, Version: scopeVersions[scope]}})
 	}
+	part.ScopeMetrics[at].Metrics = append(part.ScopeMetrics[at].Metrics, metricdata.Metrics{
+		Name: wireName(f.Name), Description: f.Help, Unit: conventionUnits[f.Name], Data: data,
+	})
+}
+
+// data returns some series of a family.
+func (f *family) data(now time.Time, st *state, rows []row) metricdata.Aggregation {
 	var labels []string
 	for k, name := range f.LabelNames() {
 		if st.keep[k] {

@@ -42,6 +42,7 @@ type collector struct {
 
 	mu      sync.Mutex
 	metrics map[string]*metricsv1.Metric
+	points  map[string]int // by the name of the metric
 	service string
 	spans   []*tracev1.Span
 }
@@ -56,6 +57,7 @@ func (c *collector) Export(_ context.Context, r *collectormetrics.ExportMetricsS
 		for _, sm := range rm.ScopeMetrics {
 			for _, m := range sm.Metrics {
 				c.metrics[m.Name] = m
+				c.points[m.Name] += len(m.GetSum().GetDataPoints()) + len(m.GetGauge().GetDataPoints()) + len(m.GetHistogram().GetDataPoints())
 			}
 		}
 	}
@@ -97,7 +99,7 @@ func collect(t *testing.T, secure bool) (*collector, Collector) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &collector{metrics: map[string]*metricsv1.Metric{}}
+	c := &collector{metrics: map[string]*metricsv1.Metric{}, points: map[string]int{}}
 	server := grpc.NewServer(options...)
 	collectormetrics.RegisterMetricsServiceServer(server, c)
 	collectortrace.RegisterTraceServiceServer(server, traces{c})
@@ -184,6 +186,30 @@ func TestExport(t *testing.T) {
 			t.Errorf("%v", g)
 		}
 		c.mu.Unlock()
+	}
+}
+
+// A collector takes requests of at most 4 MiB, the default of gRPC: more series are sent in several requests.
+func TestExportManySeries(t *testing.T) {
+	c, to := collect(t, false)
+	m := NewMetrics(Options{})
+	p, r := program("require-labels")
+	const namespaces = 8000
+	for i := range namespaces {
+		m.Evaluated(outcome(p, r, fmt.Sprintf("namespace-%d", i), policy.StatusPass))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var log bytes.Buffer
+	if err := m.Export(ctx, to, slog.New(slog.NewTextHandler(&log, nil))); err != nil || log.Len() > 0 {
+		t.Fatal(err, &log)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, want := range map[string]int{"kyverno_policy_results": namespaces, "kyverno_policy_execution_duration_seconds": namespaces, "kyverno_info": 1} {
+		if c.points[name] != want {
+			t.Errorf("%s: %d series, want %d", name, c.points[name], want)
+		}
 	}
 }
 
