@@ -10,10 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyreport "ephor.invalid/ephor/api/policyreport/v1alpha2"
 	reportsv1 "ephor.invalid/ephor/api/reports/v1"
 	"ephor.invalid/ephor/internal/report"
-	"ephor.invalid/ephor/internal/value"
 )
 
 // Source is the process that found results.
@@ -38,12 +36,6 @@ const (
 	nameKey   = resource + "name"
 	namespKey = resource + "namespace"
 )
-
-// maxResults bounds the results in one object in bytes: the API server accepts objects of at most 1.5 MB.
-const maxResults = 512 << 10
-
-// longMessage is the length to which messages are shortened if there are too many long ones, in bytes.
-const longMessage = 500
 
 // newObject returns an object for the report. Its name is derived from the resource and the source, so each resource has
 // at most one.
@@ -106,29 +98,13 @@ func stem(r *report.Resource) string {
 // but times.
 func fill(spec *reportsv1.EphemeralReportSpec, r *Report) bool {
 	all := report.Together(spec.Results, r.Results)
-	bound(all)
+	report.Bound(all)
 	readable(all)
 	if len(all) == len(spec.Results) && saying(all) == saying(spec.Results) {
 		return false
 	}
 	spec.Results, spec.Summary = all, report.Summarize(all)
 	return true
-}
-
-// bound shortens long messages if there are too many of them.
-func bound(results []policyreport.Result) {
-	total := 0
-	for i := range results {
-		total += len(results[i].Message)
-	}
-	if total <= maxResults {
-		return
-	}
-	for i := range results {
-		if m := &results[i].Message; len(*m) > longMessage {
-			*m = value.Clip(*m, longMessage)
-		}
-	}
 }
 
 const exceptionPrefix = "polex.kyverno.io/"

@@ -72,7 +72,7 @@ func TestFillBounds(t *testing.T) {
 	for _, x := range spec.Results {
 		total += len(x.Message)
 	}
-	if len(spec.Results) != 200 || spec.Summary.Fail != 200 || total > maxResults {
+	if len(spec.Results) != 200 || spec.Summary.Fail != 200 || total > report.MaxTexts {
 		t.Errorf("%d results of %d bytes, %+v", len(spec.Results), total, spec.Summary)
 	}
 }

@@ -46,7 +46,7 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 		}
 	}
 	together := report.Together(w.dated(held), results)
-	all := report.WithoutCovered(together, together)
+	all := compose(report.WithoutCovered(together, together))
 	if len(held) == len(all) && same(r, held, all) {
 		return false, nil
 	}

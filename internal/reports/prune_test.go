@@ -98,17 +98,17 @@ func TestSplit(t *testing.T) {
 	}
 	elsewhere := func(at report.Rule) bool { return table.Elsewhere(schema.GroupKind{}, at) }
 	for _, c := range []struct {
-		name                          string
-		evaluated                     report.Evaluated
-		replaced, unevaluated, others string
+		name                string
+		evaluated           report.Evaluated
+		unevaluated, others string
 	}{
-		{"by nobody else", report.Evaluated{}, "scanned admission gone", "", ""},
-		{"all", report.Evaluated{Elsewhere: elsewhere}, "scanned gone", "", "admission"},
-		{"one", report.Evaluated{Elsewhere: elsewhere, Policies: map[report.ID]bool{{Policy: "gone"}: true}}, "gone", "scanned", "admission"},
+		{"by nobody else", report.Evaluated{}, "", ""},
+		{"all", report.Evaluated{Elsewhere: elsewhere}, "", "admission"},
+		{"one", report.Evaluated{Elsewhere: elsewhere, Policies: map[report.ID]bool{{Policy: "gone"}: true}}, "scanned", "admission"},
 	} {
 		h := split(results, &c.evaluated)
-		if names(h.replaced) != c.replaced || names(h.unevaluated) != c.unevaluated || names(h.others) != c.others {
-			t.Errorf("%s: replaced %q, not evaluated %q, of others %q", c.name, names(h.replaced), names(h.unevaluated), names(h.others))
+		if names(h.unevaluated) != c.unevaluated || names(h.others) != c.others {
+			t.Errorf("%s: not evaluated %q, of others %q", c.name, names(h.unevaluated), names(h.others))
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 	version, loaded, alone := st.version, st.loaded, len(st.others) == 0
 	w.mu.Unlock()
 	now := state{version: version, loaded: evaluated.Policies == nil || loaded}
-	all := results
+	all := compose(results)
 	// A report that contains only scan results need not be read before all of it is replaced.
 	if version != "" && !(loaded && alone && evaluated.Policies == nil) {
 		existing := w.o.Form.report(r)
@@ -142,8 +142,8 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 			held := split(w.o.Form.content(existing).Results, evaluated)
 			others := report.WithoutCovered(held.others, slices.Concat(results, held.others, held.unevaluated))
 			now.version, now.others = existing.GetResourceVersion(), w.rulesOf(others)
-			all = slices.Concat(results, others, held.unevaluated)
-			if len(others) == len(held.others) && same(r, held.replaced, results) && w.o.Form.intact(existing, r) {
+			all = compose(results, others, held.unevaluated)
+			if same(r, w.o.Form.content(existing).Results, all) && w.o.Form.intact(existing, r) {
 				w.wrote(st, r, &now, want, evaluated)
 				return false, nil
 			}
@@ -152,7 +152,6 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 	if len(all) == 0 {
 		return w.remove(ctx, r, st, now.version)
 	}
-	report.Sort(all)
 	object := w.o.Form.report(r)
 	w.o.Form.fill(object, &policyreport.ReportContent{Scope: r.Scope(), Summary: report.Summarize(all), Results: all})
 	if now.version == "" {
@@ -169,10 +168,18 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 	return true, nil
 }
 
-// held are the results of a report, grouped by how they are treated.
-type held struct{ replaced, unevaluated, others []policyreport.Result }
+// compose returns the results of a report as they are written.
+func compose(results ...[]policyreport.Result) []policyreport.Result {
+	all := slices.Concat(results...)
+	report.Sort(all)
+	report.Bound(all)
+	return all
+}
 
-// split separates the results that an outcome replaces from those of other scanned policies and from all others.
+// held are the results of a report that stay: those of scanned policies that were not evaluated, and those of other processes.
+type held struct{ unevaluated, others []policyreport.Result }
+
+// split returns the results that an outcome does not replace.
 func split(results []policyreport.Result, evaluated *report.Evaluated) held {
 	var h held
 	for _, r := range results {
@@ -180,9 +187,7 @@ func split(results []policyreport.Result, evaluated *report.Evaluated) held {
 		switch {
 		case evaluated.Elsewhere != nil && evaluated.Elsewhere(rule):
 			h.others = append(h.others, r)
-		case evaluated.Replaces(rule):
-			h.replaced = append(h.replaced, r)
-		default:
+		case !evaluated.Replaces(rule):
 			h.unevaluated = append(h.unevaluated, r)
 		}
 	}
