@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strconv"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/discovery"
@@ -25,7 +25,8 @@ import (
 // The limits of reading.
 const (
 	pageObjects = 100      // objects in one page of a list
-	maxAnswer   = 64 << 20 // bytes of one answer of the API server
+	maxPage     = 4 << 20  // bytes of a page with several objects
+	maxAnswer   = 64 << 20 // bytes of another answer: some servers ignore the limit of a page and send the whole list
 )
 
 // The forms in which objects are read: whole, or their metadata only.
@@ -34,9 +35,6 @@ const (
 	metadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	metadataOf   = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
-
-// errAnswer is the error for an answer that is too long.
-var errAnswer = fmt.Errorf("an answer of the API server is longer than %d bytes", maxAnswer)
 
 // errEnough is the error of a list whose rest is not needed.
 var errEnough = errors.New("no further objects are needed")
@@ -86,8 +84,8 @@ func As(config *rest.Config, token string) (rest.Interface, error) {
 	return Client(user)
 }
 
-// get reads an object or a list from the API server.
-func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, form string, parameters map[string]string) (map[string]any, error) {
+// get reads an object or a list from the API server; the answer has at most limit bytes.
+func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, form string, parameters map[string]string, limit int64) (map[string]any, error) {
 	prefix := []string{"/apis", gvr.Group, gvr.Version}
 	if gvr.Group == "" {
 		prefix = []string{"/api", gvr.Version}
@@ -103,12 +101,9 @@ func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, names
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(stream, maxAnswer+1))
+	body, err := bounded.Read(stream, limit)
 	if err := errors.Join(err, stream.Close()); err != nil {
-		return nil, err
-	}
-	if len(body) > maxAnswer {
-		return nil, errAnswer
+		return nil, fmt.Errorf("read the answer of the API server: %w", err)
 	}
 	v, err := value.DecodeJSON(body)
 	if err != nil {
@@ -120,7 +115,7 @@ func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, names
 
 // Get reads an object.
 func (c *Reader) Get(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (map[string]any, error) {
-	return c.get(ctx, gvr, namespace, name, Whole, nil)
+	return c.get(ctx, gvr, namespace, name, Whole, nil, maxAnswer)
 }
 
 // Where selects the namespaces in which objects are listed.
@@ -182,13 +177,17 @@ func (p page) GetContinue() string        { return p.field("continue") }
 
 // pages yields the objects of a list until yield returns false, or returns the error because of which it ends.
 func (c *Reader) pages(ctx context.Context, k discovery.Resource, namespace, form string, yield func(map[string]any, error) bool) error {
-	list := func(ctx context.Context, o metav1.ListOptions) (page, error) {
+	list := controller.Fitting(func(ctx context.Context, o metav1.ListOptions) (page, error) {
 		parameters := map[string]string{"limit": strconv.FormatInt(o.Limit, 10)}
 		if o.Continue != "" {
 			parameters["continue"] = o.Continue
 		}
-		return c.get(ctx, k.GVR(), namespace, "", form, parameters)
-	}
+		limit := int64(maxPage)
+		if o.Limit == 1 {
+			limit = maxAnswer
+		}
+		return c.get(ctx, k.GVR(), namespace, "", form, parameters, limit)
+	})
 	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageObjects}, list, func(p page) error {
 		items, _ := p["items"].([]any)
 		for _, item := range items {
@@ -217,7 +216,7 @@ func (c *Reader) NamespaceLabels(ctx context.Context, name string) (map[string]s
 	if known {
 		return l.labels, l.err
 	}
-	object, err := c.get(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", name, metadataOf, nil)
+	object, err := c.get(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", name, metadataOf, nil, maxAnswer)
 	l = labelled{metaOf(object).Labels, err}
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // another error says nothing about the namespace
 		c.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/compliance"
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/policy"
@@ -123,7 +124,7 @@ func TestNamespaceLabels(t *testing.T) {
 func TestBounds(t *testing.T) {
 	c := server(t, map[string]string{"/api/v1/pods": `{"items":[],"x":"` + strings.Repeat("x", maxAnswer) + `"}`})
 	for _, err := range c.List(t.Context(), pods, Where{}) {
-		if !errors.Is(err, errAnswer) {
+		if !bounded.Exceeded(err) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"ephor.invalid/ephor/internal/bounded"
 )
 
 // Page is one page of a list, as the list types of the API machinery are.
@@ -41,6 +43,27 @@ func Pages[P Page](ctx context.Context, options metav1.ListOptions, list func(co
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return version, nil
+		}
+	}
+}
+
+// Fitting returns the function list for Pages, with fewer objects in a page while a page is larger than list reads (bounded.Exceeded). After a
+// page that fits, there are more again.
+func Fitting[P Page](list func(context.Context, metav1.ListOptions) (P, error)) func(context.Context, metav1.ListOptions) (P, error) {
+	limit := int64(0)
+	return func(ctx context.Context, o metav1.ListOptions) (P, error) {
+		most := o.Limit
+		if limit == 0 {
+			limit = most
+		}
+		for {
+			o.Limit = limit
+			page, err := list(ctx, o)
+			if !bounded.Exceeded(err) || limit <= 1 {
+				limit = min(most, 2*limit)
+				return page, err
+			}
+			limit = max(1, limit/8)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,5 +72,47 @@ func TestFollowListsAgain(t *testing.T) {
 	<-done
 	if got := x.summary(&query{sees: all}).Totals.Counts; got != (compliance.Counts{Warn: 1}) || resumed != "9" {
 		t.Errorf("%+v; the watch went on from %q", got, resumed)
+	}
+}
+
+// Reports are read in smaller pages where they are large: the admin of a namespace may write reports of more than a megabyte each.
+func TestLargeReports(t *testing.T) {
+	large := strings.Repeat("x", maxPage/3)
+	most, requests := 0, 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		w.Header().Set("Content-Type", "application/json")
+		limit, _ := strconv.Atoi(r.FormValue("limit"))
+		first, _ := strconv.Atoi(r.FormValue("continue"))
+		var items []string
+		size := 0
+		for i := first; i < min(100, first+limit); i++ {
+			text := fmt.Sprintf(item, fmt.Sprint("r", i), "1", "fail")
+			if i >= 20 && i < 40 {
+				text = strings.Replace(text, `"rule"`, `"message":"`+large+`","rule"`, 1)
+			}
+			size += len(text)
+			items = append(items, text)
+		}
+		next := ""
+		if first+limit < 100 {
+			next = strconv.Itoa(first + limit)
+		}
+		if n, err := fmt.Fprintf(w, `{"metadata":{"resourceVersion":"5","continue":%q},"items":[%s]}`, next, strings.Join(items, ",")); err == nil && n > size {
+			most = max(most, limit)
+		}
+	}))
+	defer server.Close()
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newIndex()
+	r := &reader{client: client, kind: reports.PolicyReports.Namespaced, index: x, log: slog.New(slog.DiscardHandler)}
+	if _, err := r.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.summary(&query{sees: all}).Totals.Counts; got != (compliance.Counts{Fail: 100}) || most == 100 || requests > 60 {
+		t.Errorf("%+v after %d requests, the largest page for %d reports", got, requests, most)
 	}
 }

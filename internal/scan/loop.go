@@ -2,7 +2,6 @@ package scan
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -154,19 +153,11 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 		l.sweeping = false
 	}()
 	began := l.set.Load()
-	limit := int64(pageSize)
-	read := func(ctx context.Context, o metav1.ListOptions) (*page, error) {
-		for {
-			o.Limit = limit
-			p, err := list(ctx, l.s.o.Objects, began.resource, o)
-			if !errors.Is(err, errTooLarge) || limit == 1 {
-				return p, err
-			}
-			limit = max(1, limit/8) // also for the pages that follow
-		}
-	}
+	read := controller.Fitting(func(ctx context.Context, o metav1.ListOptions) (*page, error) {
+		return list(ctx, l.s.o.Objects, began.resource, o)
+	})
 	// After a list that outlived its token, the watch from the first version fails, so that what changed meanwhile is found by another sweep.
-	version, err := controller.Pages(ctx, metav1.ListOptions{}, read, func(p *page) error {
+	version, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, read, func(p *page) error {
 		l.each(p.items, func(i *item) {
 			if l.evaluateIfChanged(ctx, i, all) {
 				l.s.changed.Add(l.key(i.namespace, i.name, i.uid))

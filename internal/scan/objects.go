@@ -2,7 +2,7 @@ package scan
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"hash/maphash"
 	"io"
 	"strconv"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"ephor.invalid/ephor/internal/apipath"
+	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/value"
 )
 
@@ -47,10 +48,7 @@ const (
 	wholeBytes = 256 << 20
 )
 
-// errTooLarge is the error for a page that is larger than its bound.
-var errTooLarge = errors.New("the answer of the API server is too large")
-
-// list reads one page of objects of the kind; errTooLarge if fewer have to be read at once.
+// list reads one page of objects of the kind; a *bounded.TooLargeError if fewer have to be read at once.
 func list(ctx context.Context, c rest.Interface, r Resource, options metav1.ListOptions) (*page, error) {
 	bound := int64(pageBytes)
 	if options.Limit == 1 {
@@ -89,7 +87,7 @@ func read(ctx context.Context, r *rest.Request, bound int64) (string, error) {
 	case err != nil:
 		return "", err
 	case n > bound:
-		return "", errTooLarge
+		return "", fmt.Errorf("the answer of the API server is too large: %w", &bounded.TooLargeError{Limit: bound})
 	}
 	return text.String(), nil
 }
