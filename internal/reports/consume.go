@@ -2,12 +2,14 @@ package reports
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,19 +54,25 @@ const ConsumerName = "aggregate-report-controller"
 // may write them.
 type Consumer struct {
 	o    ConsumerOptions
-	room chan struct{} // holds an item for each resource whose EphemeralReports are in memory
+	room *semaphore.Weighted // for the bytes of the EphemeralReports in memory
 
 	mu      sync.Mutex
-	waiting map[string]map[client.ObjectKey]client.Object // EphemeralReports by their resource and name, each in its latest version
-	lists   map[int]context.CancelFunc                    // by kind: ends the watch, so that everything is listed again
-	left    time.Time                                     // since when some are left that are not in memory; zero for none
-	wait    time.Duration                                 // how long they are left
-	retries controller.Pause                              // of those that could not be merged or deleted
-	failed  time.Time                                     // when the last of them failed
+	waiting map[string]*waiting        // by resource
+	lists   map[int]context.CancelFunc // by kind: ends the watch, so that everything is listed again
+	left    time.Time                  // since when some are left that are not in memory; zero for none
+	wait    time.Duration              // how long they are left
+	retries controller.Pause           // of those that could not be merged or deleted
+	failed  time.Time                  // when the last of them failed
 	named   *names
 	namedAt time.Time
 
 	unreadable sync.Map // kinds for which a line was logged
+}
+
+// waiting are the EphemeralReports about a resource that are in memory.
+type waiting struct {
+	objects map[client.ObjectKey]client.Object // each in its latest version
+	bytes   int64                              // of the room
 }
 
 // NewConsumer returns a Consumer that does nothing yet.
@@ -72,12 +80,14 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 	if o.Share == nil {
 		o.Share = ring.Alone{}
 	}
-	return &Consumer{o: o, room: make(chan struct{}, takePage), waiting: map[string]map[client.ObjectKey]client.Object{}, lists: map[int]context.CancelFunc{}}
+	return &Consumer{o: o, room: semaphore.NewWeighted(maxMemory), waiting: map[string]*waiting{}, lists: map[int]context.CancelFunc{}}
 }
 
 const (
-	// takePage is the number of resources whose EphemeralReports are in memory at the same time, and the number of EphemeralReports in a page.
-	takePage = 100
+	// takePage is the number of EphemeralReports in a page of a list: the admin of a namespace may write some of 1.5 MB.
+	takePage = 10
+	// maxMemory bounds the EphemeralReports in memory, as JSON. Each counts perReport more.
+	maxMemory, perReport = 16 << 20, 4 << 10
 	// takeAfter is how long the first event of a resource waits for further events.
 	takeAfter = 300 * time.Millisecond
 	// retryTake is the pause before EphemeralReports are listed again whose resource does not exist yet. After failures it grows to longestTake:
@@ -152,33 +162,29 @@ func keyOf(o client.Object) string {
 	return o.GetNamespace() + "/" + o.GetName() // its name is derived from that of the resource
 }
 
-// see notes an EphemeralReport. It waits while those of too many resources are in memory.
+// see notes an EphemeralReport. It waits while those in memory take too much of it.
 func (c *Consumer) see(ctx context.Context, o client.Object) {
-	key := keyOf(o)
+	text, err := json.Marshal(o)
+	size := int64(min(len(text)+perReport, maxMemory))
+	if err != nil || c.room.Acquire(ctx, size) != nil {
+		return // the list ends; an object that was read as JSON can be written as JSON
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting[key] == nil {
-		c.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			c.mu.Lock()
-			return
-		case c.room <- struct{}{}:
-		}
-		c.mu.Lock()
-		if c.waiting[key] == nil {
-			c.waiting[key] = map[client.ObjectKey]client.Object{}
-		} else {
-			<-c.room // another EphemeralReport of the resource came first
-		}
+	key := keyOf(o)
+	w := c.waiting[key]
+	if w == nil {
+		w = &waiting{objects: map[client.ObjectKey]client.Object{}}
+		c.waiting[key] = w
 	}
-	c.waiting[key][client.ObjectKeyFromObject(o)] = o
+	w.objects[client.ObjectKeyFromObject(o)] = o
+	w.bytes += size
 }
 
 // Reconcile handles the EphemeralReports of one resource. Waiting for a resource is not a failure.
 func (c *Consumer) Reconcile(ctx context.Context, key string) (again time.Duration, err error) {
 	c.mu.Lock()
-	objects := c.waiting[key]
+	w := c.waiting[key]
 	delete(c.waiting, key)
 	if c.named == nil || time.Since(c.namedAt) > takeAfter {
 		c.named, c.namedAt = &names{metadata: c.o.Metadata}, time.Now()
@@ -189,11 +195,11 @@ func (c *Consumer) Reconcile(ctx context.Context, key string) (again time.Durati
 	case key == "":
 		c.again(true)
 		return 0, nil
-	case objects == nil:
+	case w == nil:
 		return c.again(false), nil
 	}
-	defer func() { <-c.room }()
-	done, err := c.takeOne(ctx, objects, named)
+	defer c.room.Release(w.bytes)
+	done, err := c.takeOne(ctx, w.objects, named)
 	if done && err == nil {
 		return 0, nil
 	}

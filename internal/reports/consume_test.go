@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,9 +113,10 @@ func (d *desk) consume(t *testing.T) (exist int, again time.Duration, err error)
 		wait, failed := d.Reconcile(t.Context(), key)
 		again, err = max(again, wait), errors.Join(err, failed)
 	}
-	if len(d.room) != 0 || len(d.Consumer.waiting) != 0 {
-		t.Errorf("%d resources take room, %d are in memory", len(d.room), len(d.Consumer.waiting))
+	if !d.room.TryAcquire(maxMemory) || len(d.Consumer.waiting) != 0 {
+		t.Fatalf("%d resources are in memory, or take room", len(d.Consumer.waiting))
 	}
+	d.room.Release(maxMemory)
 	return len(list().Items), again, err
 }
 
@@ -288,12 +290,41 @@ func TestEndedListTakesNoRoom(t *testing.T) {
 	d := newDesk(t)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	for i := range takePage {
+	for i := range 100 {
 		d.see(ended, &reportsv1.EphemeralReport{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint("r", i)}})
 	}
-	if len(d.room) != len(d.Consumer.waiting) {
-		t.Errorf("%d resources take room, %d are in memory", len(d.room), len(d.Consumer.waiting))
-	}
+	d.consume(t)
+}
+
+// EphemeralReports in memory take a bounded number of bytes: the admin of a namespace may write any number of large ones.
+func TestLargeEphemeralReportsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		large := strings.Repeat("x", 1<<20)
+		const all = 100
+		seen := 0
+		go func() {
+			for i := range all {
+				o := &reportsv1.EphemeralReport{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint("r", i)}}
+				o.Spec.Results = []policyreport.Result{{Policy: "p", Message: large}}
+				d.see(t.Context(), o)
+				seen++
+			}
+		}()
+		for rounds := 0; seen < all; rounds++ {
+			synctest.Wait()
+			if n := len(d.Consumer.waiting); n == 0 || n > 16 {
+				t.Fatalf("%d reports of a megabyte are in memory", n)
+			}
+			for key := range maps.Clone(d.Consumer.waiting) {
+				if _, err := d.Reconcile(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		d.consume(t)
+	})
 }
 
 // A report of another namespace under the name of one of ours, about the same resource, does not take its place in memory.
