@@ -25,11 +25,14 @@ const (
 	maxProperty   = 1 << 10
 )
 
+// lastSecond is the end of the year 9999, the last time that reports may have: a browser ends with an error for a much later one.
+const lastSecond = 253402300799
+
 // detail is a single result with its message.
 type detail struct {
 	compliance.Result
 	Properties map[string]string `json:"properties,omitempty"`
-	Seconds    int64             `json:"seconds,omitempty"` // when the result was found, in seconds since 1970
+	Seconds    int64             `json:"seconds,omitempty"` // when the result was found, in seconds since 1970; 0 if that is not known
 }
 
 // details are single results.
@@ -120,8 +123,9 @@ func detailOf(r *compliance.Result, fields map[string]any) detail {
 	d := detail{Result: *r}
 	d.Message = value.Clip(d.Message, maxMessage)
 	timestamp, _ := fields["timestamp"].(map[string]any)
-	seconds, _ := timestamp["seconds"].(float64)
-	d.Seconds = int64(seconds)
+	if seconds, _ := timestamp["seconds"].(float64); seconds > 0 && seconds <= lastSecond {
+		d.Seconds = int64(seconds)
+	}
 	properties, _ := fields["properties"].(map[string]any)
 	for _, k := range slices.Sorted(maps.Keys(properties)) {
 		if len(d.Properties) == maxProperties {
