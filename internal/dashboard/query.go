@@ -9,8 +9,8 @@ import (
 	"ephor.invalid/ephor/internal/compliance"
 )
 
-// maxQuery bounds the text of a query, in bytes.
-const maxQuery = 4 << 10
+// maxQuery bounds the text of a query, in bytes. It has room for a position with the longest names, each byte of them escaped.
+const maxQuery = 16 << 10
 
 // query selects results.
 type query struct {
