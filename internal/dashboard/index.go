@@ -17,6 +17,7 @@ const (
 	maxName   = 512 // bytes of a name
 	perEntry  = 220 // bytes of an entry in addition to its names and results
 	perResult = 9
+	perRule   = 200 // bytes of a rule in addition to its names
 )
 
 // reportKey identifies a report. The namespace is empty for cluster-scoped reports. Rights depend on this key, since a report may name
@@ -25,6 +26,11 @@ type reportKey struct{ namespace, name string }
 
 // identity identifies the resource of a result.
 type identity struct{ policy, rule, severity, category, source string }
+
+// size returns the approximate memory of the identity, which results share.
+func (i identity) size() int {
+	return perRule + len(i.policy) + len(i.rule) + len(i.severity) + len(i.category) + len(i.source)
+}
 
 // resourceResults is the state that is stored of a report for one resource: the result of each rule, without messages. It is immutable.
 type resourceResults struct {
@@ -36,9 +42,10 @@ type resourceResults struct {
 	statuses  []status // for each rule
 }
 
-// size returns the approximate memory of the entry, without parts that entries share.
+// size returns the approximate memory of the entry, without the rules.
 func (e *resourceResults) size() int {
-	return perEntry + len(e.report.namespace) + len(e.report.name) + len(e.name) + perResult*len(e.rules)
+	names := len(e.report.namespace) + len(e.report.name) + len(e.namespace.Value()) + len(e.kind.Value()) + len(e.name)
+	return perEntry + names + perResult*len(e.rules)
 }
 
 // about reports whether the entry is for this resource.
@@ -92,13 +99,14 @@ func short(name string) string { return strings.Clone(value.Clip(name, maxName))
 type index struct {
 	mu      sync.RWMutex
 	reports map[reportKey][]*resourceResults
+	rules   map[unique.Handle[identity]]int // with the number of their results
 	bytes   int
 	limit   int           // of bytes
 	full    map[bool]bool // there was no room for a report since the last list, by whether it is cluster-scoped
 }
 
 func newIndex() *index {
-	return &index{reports: map[reportKey][]*resourceResults{}, limit: maxBytes, full: map[bool]bool{}}
+	return &index{reports: map[reportKey][]*resourceResults{}, rules: map[unique.Handle[identity]]int{}, limit: maxBytes, full: map[bool]bool{}}
 }
 
 // put adds or replaces a report.
@@ -106,21 +114,29 @@ func (x *index) put(k reportKey, entries []*resourceResults) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.drop(k)
-	size := sizeOf(entries)
-	if x.bytes+size > x.limit {
-		x.full[k.namespace == ""] = true
-		return
-	}
 	x.reports[k] = entries
-	x.bytes += size
+	x.count(entries, 1)
+	if x.bytes > x.limit {
+		x.drop(k)
+		x.full[k.namespace == ""] = true
+	}
 }
 
-func sizeOf(entries []*resourceResults) int {
-	size := perEntry
+// count adds the memory of a report, or with -1 removes it.
+func (x *index) count(entries []*resourceResults, sign int) {
+	x.bytes += sign * perEntry
 	for _, e := range entries {
-		size += e.size()
+		x.bytes += sign * e.size()
+		for _, rule := range e.rules {
+			n := x.rules[rule]
+			if x.rules[rule] = n + sign; n == 0 || n+sign == 0 { // its first result, or its last one
+				x.bytes += sign * rule.Value().size()
+			}
+			if n+sign == 0 {
+				delete(x.rules, rule)
+			}
+		}
 	}
-	return size
 }
 
 // remove removes a deleted report.
@@ -133,7 +149,7 @@ func (x *index) remove(k reportKey) {
 func (x *index) drop(k reportKey) {
 	if old, ok := x.reports[k]; ok {
 		delete(x.reports, k)
-		x.bytes -= sizeOf(old)
+		x.count(old, -1)
 	}
 }
 

@@ -143,6 +143,26 @@ func TestIndexSize(t *testing.T) {
 		t.Errorf("%d bytes are taken for %d", taken, x.bytes)
 	}
 	runtime.KeepAlive(x)
+
+	before = heap()
+	x = newIndex()
+	for i := range 100 {
+		r := decoded("a", fmt.Sprint("r", i), "Pod", make([]string, 200)...)
+		for j := range r.Results {
+			one := &r.Results[j]
+			one.Result, one.Policy, one.Rule = "fail", strings.Repeat("p", 500)+fmt.Sprint(i, j), strings.Repeat("r", 500)
+		}
+		x.put(reportKey{"a", r.Name}, entriesOf(r))
+	}
+	taken = heap() - before
+	t.Logf("20,000 results of made-up policies take %.1f MB, measured as %.1f MB", float64(taken)/1e6, float64(x.bytes)/1e6)
+	if taken > 3*x.bytes/2 || taken < x.bytes/2 {
+		t.Errorf("%d bytes are taken for %d", taken, x.bytes)
+	}
+	x.retain(false, nil)
+	if x.bytes != 0 || len(x.rules) != 0 {
+		t.Errorf("%d bytes and %d rules of deleted reports are counted", x.bytes, len(x.rules))
+	}
 }
 
 func BenchmarkSummary(b *testing.B) {
