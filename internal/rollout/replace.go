@@ -82,13 +82,13 @@ func (r *Replacement) Resources() (old, made int) { return len(r.old), len(r.new
 type Trial struct {
 	Since, Now time.Time
 	Days       int // how long the policies have to run beside each other
-	// Audits: the new policies run beside the old one. Policies that change objects do not.
-	Audits    bool
-	Old, New  int // resources with a result
-	Unlike    int // resources, and recorded requests, for which the results differ
-	Requests  int // the recorded requests that were compared; 0 without records
-	NotReady  []string
-	Unchecked int // recorded requests that could not be compared
+	// Audits: some of the new policies run beside the old one. Changes: some change objects, and do not.
+	Audits, Changes bool
+	Old, New        int  // resources with a result
+	Unread          bool // some reports could not be read
+	Unlike          int  // resources, and recorded requests, for which the results differ
+	Requests        int  // the recorded requests that a policy is about and that were compared; 0 without records
+	NotReady        []string
 }
 
 // Blockers returns why the policies cannot be swapped yet; none if they can.
@@ -100,10 +100,13 @@ func (t Trial) Blockers() (out []string) {
 	for _, p := range t.NotReady {
 		add("%s is not ready", p)
 	}
+	if t.Unread {
+		add("some reports could not be read")
+	}
+	if t.Changes && t.Requests == 0 {
+		add("policies that change objects cannot audit beside the old one: --decisions or --server has to show requests on which both are compared")
+	}
 	if !t.Audits {
-		if t.Requests == 0 {
-			add("policies that change objects cannot audit beside the old one: --decisions or --server has to show requests on which both are compared")
-		}
 		return out
 	}
 	if left := t.Since.Add(time.Duration(t.Days) * 24 * time.Hour).Sub(t.Now); left > 0 {

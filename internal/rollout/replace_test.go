@@ -49,8 +49,14 @@ func TestTrial(t *testing.T) {
 		{Trial{Audits: true, Since: now.Add(-24 * time.Hour), Now: now, Days: 7, Old: 1, New: 1}, "7 days have to pass, and 144h0m0s are left"},
 		{Trial{Audits: true, Since: now.Add(-8 * 24 * time.Hour), Now: now, Days: 7, Old: 3, Unlike: 2}, "the results differ for 2 resources or requests; no report has a result of the new policies yet"},
 		{Trial{Audits: true, Now: now, NotReady: []string{"ValidatingPolicy p"}}, "ValidatingPolicy p is not ready"},
-		{Trial{Now: now, Days: 7}, "policies that change objects cannot audit beside the old one: --decisions or --server has to show requests on which both are compared"},
-		{Trial{Now: now, Days: 7, Requests: 5}, ""},
+		{Trial{Changes: true, Now: now, Days: 7}, "policies that change objects cannot audit beside the old one: --decisions or --server has to show requests on which both are compared"},
+		{Trial{Changes: true, Now: now, Days: 7, Requests: 5}, ""},
+		{
+			Trial{Audits: true, Changes: true, Since: now.Add(-7 * 24 * time.Hour), Now: now, Days: 7, Old: 1, New: 1},
+			"policies that change objects cannot audit beside the old one: --decisions or --server has to show requests on which both are compared",
+		},
+		{Trial{Audits: true, Changes: true, Since: now.Add(-7 * 24 * time.Hour), Now: now, Days: 7, Old: 1, New: 1, Requests: 5}, ""},
+		{Trial{Audits: true, Unread: true, Since: now.Add(-7 * 24 * time.Hour), Now: now, Days: 7, Old: 1, New: 1}, "some reports could not be read"},
 	} {
 		if got := strings.Join(c.trial.Blockers(), "; "); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.trial, got, c.want)

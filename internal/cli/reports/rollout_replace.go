@@ -313,7 +313,10 @@ func (r *replacement) run(cmd *cobra.Command, o *rolloutOptions) error {
 	if err := errors.Join(err, out.Flush()); err != nil {
 		return err
 	}
-	if len(blockers) > 0 {
+	switch {
+	case trial.Unread:
+		return terminal.End(cmd, 1)
+	case len(blockers) > 0:
 		return terminal.End(cmd, noExit)
 	}
 	return nil
@@ -326,6 +329,7 @@ func (r *replacing) compare(cmd *cobra.Command, o *rolloutOptions, at *rolloutCl
 	for _, b := range r.all {
 		reports.New = append(reports.New, b.program)
 		if !b.audits() {
+			trial.Changes = true
 			continue
 		}
 		trial.Audits = true
@@ -341,6 +345,7 @@ func (r *replacing) compare(cmd *cobra.Command, o *rolloutOptions, at *rolloutCl
 	if err != nil {
 		return trial, err
 	}
+	trial.Unread = diags.HasErrors()
 	trial.Old, trial.New = reports.Resources()
 	fmt.Fprintf(w, "Policy %s and %s\n", terminal.Plain(r.old), terminal.Counted(len(r.all), "policy that is to replace it", "policies that are to replace it"))
 	rows := [][]string{{"RESOURCE", "OLD", "NEW"}}
@@ -357,7 +362,7 @@ func (r *replacing) compare(cmd *cobra.Command, o *rolloutOptions, at *rolloutCl
 		if err := o.decisions.Compare(ctx, true, terminal.Stdin(cmd.InOrStdin()), []*policy.Program{at.program}, reports.New, counted.Add); err != nil {
 			return trial, err
 		}
-		trial.Requests = counted.Requests
+		trial.Requests = counted.Matched
 		trial.Unlike += counted.Different
 		for _, d := range counted.First {
 			rows = append(rows, []string{d.String(), d.Before, d.After})
