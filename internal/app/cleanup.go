@@ -94,11 +94,11 @@ func (c *cleaning) build(ctx context.Context) error {
 	if err := c.paths.Begin(ctx); err != nil {
 		return err
 	}
-	objects, err := dynamic.NewForConfig(c.base.policyConfig)
+	objects, err := dynamic.NewForConfig(controller.Paged(c.base.policyConfig))
 	if err != nil {
 		return err
 	}
-	meta, err := metadata.NewForConfig(c.base.metadataConfig)
+	meta, err := metadata.NewForConfig(controller.Paged(c.base.metadataConfig))
 	if err != nil {
 		return err
 	}

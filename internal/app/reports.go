@@ -82,7 +82,7 @@ func (c *reporting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listed, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.base.cfg), c.manager.GetHTTPClient())
+	listed, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.base.cfg), controller.PagedClient(c.manager.GetHTTPClient()))
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (c *reporting) scanned() []schema.GroupKind {
 
 // newExempt returns what counts the objects of exceptions.
 func (c *reporting) newExempt() (*status.ExceptionObjects, error) {
-	listed, err := dynamic.NewForConfigAndClient(c.base.cfg, c.manager.GetHTTPClient())
+	listed, err := dynamic.NewForConfigAndClient(c.base.cfg, controller.PagedClient(c.manager.GetHTTPClient()))
 	if err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func (p page) GetContinue() string        { return p.field("continue") }
 
 // pages yields the objects of a list until yield returns false, or returns the error because of which it ends.
 func (c *Reader) pages(ctx context.Context, k discovery.Resource, namespace, form string, yield func(map[string]any, error) bool) error {
-	list := controller.Fitting(func(ctx context.Context, o metav1.ListOptions) (page, error) {
+	list := func(ctx context.Context, o metav1.ListOptions) (page, error) {
 		parameters := map[string]string{"limit": strconv.FormatInt(o.Limit, 10)}
 		if o.Continue != "" {
 			parameters["continue"] = o.Continue
@@ -187,7 +187,7 @@ func (c *Reader) pages(ctx context.Context, k discovery.Resource, namespace, for
 			limit = maxAnswer
 		}
 		return c.get(ctx, k.GVR(), namespace, "", form, parameters, limit)
-	})
+	}
 	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageObjects}, list, func(p page) error {
 		items, _ := p["items"].([]any)
 		for _, item := range items {

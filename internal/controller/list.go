@@ -20,10 +20,15 @@ type Page interface {
 var ErrEnough = errors.New("no further pages are needed")
 
 // Pages lists objects page by page, hands each page over, and returns the resource version of the first page. A list that takes longer
-// than the API server keeps its state goes on with the rest.
+// than the API server keeps its state goes on with the rest. While a page is larger than list reads (bounded.Exceeded), it is read again with fewer
+// objects; after a page that fits, there are more again.
 func Pages[P Page](ctx context.Context, options metav1.ListOptions, list func(context.Context, metav1.ListOptions) (P, error), each func(P) error) (version string, err error) {
-	for {
+	for most := options.Limit; ; options.Limit = min(most, 2*options.Limit) {
 		page, err := list(ctx, options)
+		for bounded.Exceeded(err) && options.Limit > 1 {
+			options.Limit = max(1, options.Limit/8)
+			page, err = list(ctx, options)
+		}
 		if goesOn(err, &options.Continue) {
 			continue
 		}
@@ -43,27 +48,6 @@ func Pages[P Page](ctx context.Context, options metav1.ListOptions, list func(co
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return version, nil
-		}
-	}
-}
-
-// Fitting returns the function list for Pages, with fewer objects in a page while a page is larger than list reads (bounded.Exceeded). After a
-// page that fits, there are more again.
-func Fitting[P Page](list func(context.Context, metav1.ListOptions) (P, error)) func(context.Context, metav1.ListOptions) (P, error) {
-	limit := int64(0)
-	return func(ctx context.Context, o metav1.ListOptions) (P, error) {
-		most := o.Limit
-		if limit == 0 {
-			limit = most
-		}
-		for {
-			o.Limit = limit
-			page, err := list(ctx, o)
-			if !bounded.Exceeded(err) || limit <= 1 {
-				limit = min(most, 2*limit)
-				return page, err
-			}
-			limit = max(1, limit/8)
 		}
 	}
 }

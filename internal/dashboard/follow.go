@@ -106,7 +106,7 @@ func (p *reportPage) GetContinue() string        { return p.Metadata.Continue }
 func (r *reader) list(ctx context.Context) (version string, err error) {
 	r.index.begin(r.cluster)
 	listed := map[reportKey]bool{}
-	read := controller.Fitting(func(ctx context.Context, o metav1.ListOptions) (*reportPage, error) {
+	read := func(ctx context.Context, o metav1.ListOptions) (*reportPage, error) {
 		limit := int64(maxPage)
 		if o.Limit == 1 {
 			limit = maxWhole
@@ -117,7 +117,7 @@ func (r *reader) list(ctx context.Context) (version string, err error) {
 		}
 		p := &reportPage{}
 		return p, json.Unmarshal(body, p)
-	})
+	}
 	version, err = controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, read, func(p *reportPage) error {
 		for _, object := range p.Items {
 			listed[r.put(object)] = true

@@ -84,9 +84,10 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 }
 
 const (
-	// takePage is the number of EphemeralReports in a page of a list: the admin of a namespace may write some of 1.5 MB.
-	takePage = 10
-	// maxMemory bounds the EphemeralReports in memory, as JSON. Each counts perReport more.
+	// takePage is the number of EphemeralReports in a page of a list.
+	takePage = 100
+	// maxMemory bounds the EphemeralReports in memory, as JSON: the admin of a namespace may write any number of 1.5 MB each. Each counts perReport
+	// more.
 	maxMemory, perReport = 16 << 20, 4 << 10
 	// takeAfter is how long the first event of a resource waits for further events.
 	takeAfter = 300 * time.Millisecond

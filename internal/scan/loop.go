@@ -153,9 +153,9 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 		l.sweeping = false
 	}()
 	began := l.set.Load()
-	read := controller.Fitting(func(ctx context.Context, o metav1.ListOptions) (*page, error) {
+	read := func(ctx context.Context, o metav1.ListOptions) (*page, error) {
 		return list(ctx, l.s.o.Objects, began.resource, o)
-	})
+	}
 	// After a list that outlived its token, the watch from the first version fails, so that what changed meanwhile is found by another sweep.
 	version, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageSize}, read, func(p *page) error {
 		l.each(p.items, func(i *item) {

@@ -32,7 +32,7 @@ func NewRecord(ctx context.Context, cfg *rest.Config, namespace string, c client
 	r := &Record{changed: &controller.Signal{}, namespace: namespace, log: log}
 	r.Record = origin.New(origin.Options{Client: c, Namespace: namespace, Changed: r.changed.Fire, Log: log})
 	var err error
-	if r.metadata, err = metadata.NewForConfig(cfg); err != nil {
+	if r.metadata, err = metadata.NewForConfig(controller.Paged(cfg)); err != nil {
 		return nil, err
 	}
 	return r, r.Load(ctx)

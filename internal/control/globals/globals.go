@@ -31,7 +31,7 @@ type Globals struct {
 
 // New returns Globals.
 func New(cfg *rest.Config, f Flags, api world.API, services world.Services, events event.Recorder, log *slog.Logger) (*Globals, error) {
-	resources, err := dynamic.NewForConfig(cfg)
+	resources, err := dynamic.NewForConfig(controller.Paged(cfg))
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,5 +119,61 @@ func TestEachStatusThatIsNotWrittenIsNamed(t *testing.T) {
 	_, err = g.Reconcile(&status.Writer{Client: c})(t.Context())
 	if text := fmt.Sprint(err); !strings.Contains(text, "GlobalContextEntry /a: no right") || !strings.Contains(text, "GlobalContextEntry /b: no right") {
 		t.Errorf("the round says %q", text)
+	}
+}
+
+// Resources are read in smaller pages where they are large: any user may create ConfigMaps of a megabyte, and a page of 250 of them is more than
+// the memory of the process.
+func TestLargeResources(t *testing.T) {
+	const all = 100
+	large := strings.Repeat("x", 300<<10)
+	var mu sync.Mutex
+	limits := map[int]bool{} // of pages that were read as a whole
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("watch") != "" {
+			<-r.Context().Done()
+			return
+		}
+		limit, _ := strconv.Atoi(r.FormValue("limit"))
+		first, _ := strconv.Atoi(r.FormValue("continue"))
+		var items []string
+		for i := first; i < min(all, first+limit); i++ {
+			items = append(items, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d","namespace":"a"},"data":{"x":"%s"}}`, i, large))
+		}
+		next := ""
+		if first+limit < all {
+			next = strconv.Itoa(first + limit)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, err := fmt.Fprintf(w, `{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"5","continue":%q},"items":[%s]}`, next, strings.Join(items, ","))
+		mu.Lock()
+		defer mu.Unlock()
+		limits[limit] = limits[limit] || err == nil
+	}))
+	defer server.Close()
+	g, err := New(&rest.Config{Host: server.URL}, Flags{maxBytes: 64 << 20}, nil, nil, make(recorded, 10), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		controller.RunRows(ctx, []controller.Row{g.Data()}, slog.New(slog.DiscardHandler), nil)
+	}()
+	defer func() { stop(); <-ended }()
+	var u unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(`{apiVersion: kyverno.io/v2beta1, kind: GlobalContextEntry, metadata: {name: e}, spec: {kubernetesResource: {version: v1, resource: configmaps}}}`), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	g.Watches()[0].Handler.OnAdd(&u, true)
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	g.Store.Settle(within)
+	v, err := g.Store.Global(within, "e")
+	mu.Lock()
+	defer mu.Unlock()
+	if list, _ := v.([]any); len(list) != all || err != nil || limits[250] || len(limits) < 3 {
+		t.Errorf("%d objects, %v, pages %v", len(list), err, limits)
 	}
 }

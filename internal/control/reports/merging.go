@@ -55,7 +55,7 @@ func (m *Merging) NewConsumer(w *reports.Writer, listed metadata.Interface, shar
 	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	follower, err := discovery.NewClient(m.Manager.GetConfig(), client.Options{Scheme: scheme, Mapper: m.Manager.GetRESTMapper(), HTTPClient: m.Manager.GetHTTPClient()})
+	follower, err := discovery.NewClient(m.Manager.GetConfig(), client.Options{Scheme: scheme, Mapper: m.Manager.GetRESTMapper(), HTTPClient: controller.PagedClient(m.Manager.GetHTTPClient())})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for EphemeralReports: %w", err)
 	}
