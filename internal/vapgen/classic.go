@@ -99,7 +99,12 @@ func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv
 		if reason != "" {
 			return nil, reason, nil
 		}
-		exclude = append(slices.Clip(exclude), more...)
+		for _, f := range more {
+			if !coversOperations(&f.ResourceDescription, match) {
+				f.ResourceDescription.Operations = nil // those of an exception are ignored
+			}
+			exclude = append(slices.Clip(exclude), f)
+		}
 	}
 	unwanted := newRules(in.resources)
 	for i := range exclude {
@@ -117,12 +122,15 @@ func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv
 			continue
 		}
 		if len(d.Kinds) == 0 {
-			unwanted.put("*", "*", "*/*", d, namesOf(d)) // subresources, too
+			unwanted.put("*", "*", "*/*", admissionregistrationv1.AllScopes, d, namesOf(d)) // subresources, too
 			continue
 		}
 		if err := unwanted.add(d); err != nil {
 			return nil, "", err
 		}
+	}
+	if len(match) > 0 && len(wanted.order) == 0 {
+		return nil, reasonClusterScoped, nil
 	}
 	out.ResourceRules, out.ExcludeResourceRules = wanted.list(), unwanted.list()
 	return out, "", nil

@@ -21,6 +21,8 @@ const (
 	reasonOverrideNamespace = ": Namespaces in validationFailureActionOverrides is not applicable."
 	reasonUsers             = ": Roles / ClusterRoles / Subjects in `any/all` is not applicable."
 	reasonAnnotations       = ": Annotations in resource description is not applicable."
+	reasonNames             = ": name and names in one filter are not applicable."
+	reasonClusterScoped     = ": namespaces and namespaceSelector select no cluster-scoped resources."
 	reasonWildcardName      = ": wildcards in resource name is not applicable."
 	reasonWildcardNamespace = ": wildcards in namespace name is not applicable."
 	reasonWildcardLabel     = ": wildcards in labels of selectors are not applicable."
@@ -62,6 +64,8 @@ func filters(m *kyvernov1.MatchResources, severalAll string) (out kyvernov1.Reso
 			return nil, reasonUsers
 		case len(d.Annotations) > 0:
 			return nil, reasonAnnotations
+		case d.Name != "" && len(d.Names) > 0:
+			return nil, reasonNames // both must hold, and the API server takes one list
 		case slices.ContainsFunc(namesOf(d), wildcard.Has):
 			return nil, reasonWildcardName
 		case slices.ContainsFunc(d.Namespaces, wildcard.Has):
@@ -85,7 +89,7 @@ func anyLabel(s *metav1.LabelSelector) bool {
 
 func namesOf(d *kyvernov1.ResourceDescription) []string {
 	if d.Name != "" {
-		return append([]string{d.Name}, d.Names...)
+		return []string{d.Name}
 	}
 	return d.Names
 }

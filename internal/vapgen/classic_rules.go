@@ -13,7 +13,7 @@ import (
 	"ephor.invalid/ephor/internal/match"
 )
 
-// rules collects the rules of a ValidatingAdmissionPolicy: one for each group, version, set of operations and set of
+// rules collects the rules of a ValidatingAdmissionPolicy: one for each group, version, scope, set of operations and set of
 // names.
 type rules struct {
 	known discovery.Resources
@@ -22,14 +22,20 @@ type rules struct {
 
 func newRules(known discovery.Resources) *rules { return &rules{known: known} }
 
-// add adds the kinds, names and operations of a filter.
+// add adds the kinds, names and operations of a filter. The namespaceSelector of the API server never exempts cluster-scoped objects other than
+// Namespaces, so add leaves those out that the namespaces of the filter do not select.
 func (x *rules) add(d *kyvernov1.ResourceDescription) error {
+	scope := admissionregistrationv1.AllScopes
+	within := len(d.Namespaces) > 0 || d.NamespaceSelector != nil
+	if within {
+		scope = admissionregistrationv1.NamespacedScope
+	}
 	if len(d.Kinds) == 0 {
-		x.put("*", "*", "*", d, namesOf(d))
+		x.put("*", "*", "*", scope, d, namesOf(d))
 	}
 	for _, kind := range d.Kinds {
 		if kind == "*" {
-			x.put("*", "*", "*", d, namesOf(d))
+			x.put("*", "*", "*", scope, d, namesOf(d))
 			continue
 		}
 		t, err := match.ParseKind(kind)
@@ -45,16 +51,19 @@ func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 		}
 		seen := map[string]bool{} // one version is enough: the API server matches the others, too (matchPolicy)
 		for _, r := range found {
+			if named := r.Group == "" && r.Resource == "namespaces" && d.NamespaceSelector == nil; within && !r.Namespaced && !named {
+				continue
+			}
 			name := r.Resource
 			if r.Subresource != "" {
 				name += "/" + r.Subresource
 			}
 			if key := r.Group + "/" + name; !seen[key] {
 				seen[key] = true
-				x.put(r.Group, r.Version, name, d, namesOf(d))
+				x.put(r.Group, r.Version, name, admissionregistrationv1.AllScopes, d, namesOf(d))
 			}
 			if r.Group == "" && name == "pods" && t.Subresource == "" {
-				x.put(r.Group, r.Version, "pods/ephemeralcontainers", d, namesOf(d)) // as in our webhooks: a request for it changes the Pod
+				x.put(r.Group, r.Version, "pods/ephemeralcontainers", admissionregistrationv1.AllScopes, d, namesOf(d)) // as in our webhooks: a request for it changes the Pod
 			}
 		}
 	}
@@ -63,7 +72,7 @@ func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 
 // addNamespaces adds the Namespaces that a filter names.
 func (x *rules) addNamespaces(d *kyvernov1.ResourceDescription) {
-	x.put("", "v1", "namespaces", d, d.Namespaces)
+	x.put("", "v1", "namespaces", admissionregistrationv1.AllScopes, d, d.Namespaces)
 }
 
 // allOperations is the default, in Kyverno's order.
@@ -93,13 +102,12 @@ func withoutRepeats(names []string) (out []string) {
 	return out
 }
 
-func (x *rules) put(group, version, resource string, d *kyvernov1.ResourceDescription, names []string) {
+func (x *rules) put(group, version, resource string, scope admissionregistrationv1.ScopeType, d *kyvernov1.ResourceDescription, names []string) {
 	operations, names := operationsOf(d), withoutRepeats(names)
 	i := slices.IndexFunc(x.order, func(r *admissionregistrationv1.NamedRuleWithOperations) bool {
-		return r.APIGroups[0] == group && r.APIVersions[0] == version && slices.Equal(r.Operations, operations) && slices.Equal(r.ResourceNames, names)
+		return r.APIGroups[0] == group && r.APIVersions[0] == version && *r.Scope == scope && slices.Equal(r.Operations, operations) && slices.Equal(r.ResourceNames, names)
 	})
 	if i < 0 {
-		scope := admissionregistrationv1.AllScopes
 		r := &admissionregistrationv1.NamedRuleWithOperations{ResourceNames: slices.Clone(names)}
 		r.Operations = operations
 		r.APIGroups, r.APIVersions, r.Scope = []string{group}, []string{version}, &scope

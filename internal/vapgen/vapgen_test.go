@@ -21,6 +21,7 @@ var known = served{
 	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
 	{Version: "v1", Resource: "pods", Subresource: "exec", Kind: "Pod", Namespaced: true},
 	{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
+	{Version: "v1", Resource: "nodes", Kind: "Node"},
 	{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Namespaced: true},
 	{Group: "apps", Version: "v1", Resource: "statefulsets", Kind: "StatefulSet", Namespaced: true},
 	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true},
