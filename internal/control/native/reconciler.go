@@ -209,11 +209,14 @@ func (r *nativeRound) keeps(id policy.ID) bool {
 		return true
 	}
 	p := r.policies[id]
-	if p.object == nil || p.asks || !handsOver(p.object) {
+	if p.object == nil || !handsOver(p.object) {
 		return false
 	}
 	program := r.snapshot.Get(id)
-	return program == nil || len(program.Webhooks) > 0 && !r.Configured(program)
+	if program == nil || program.HandedOver {
+		return true // the status has to say first that it is not generated any more
+	}
+	return len(program.Webhooks) > 0 && !program.AuditsFirst && !r.Configured(program)
 }
 
 // handsOver reports whether the policy leaves requests to the API server.

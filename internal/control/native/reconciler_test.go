@@ -2,6 +2,7 @@ package native
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"ephor.invalid/ephor/internal/discovery"
 	"ephor.invalid/ephor/internal/event"
 	"ephor.invalid/ephor/internal/intake"
+	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/status"
 	"ephor.invalid/ephor/internal/vapgen"
 )
@@ -85,5 +87,53 @@ func TestStatusAfterAConflict(t *testing.T) {
 	}
 	if again, err := n.Once(t.Context()); err != nil || again == 0 || again >= retryNative || writes == 0 {
 		t.Errorf("again in %s, %d writes, %v", again, writes, err)
+	}
+}
+
+// A MutatingAdmissionPolicy stays until Ephor's webhooks have its policy again, also when the policy still asks for it, but cannot be translated
+// any more.
+func TestHandedBack(t *testing.T) {
+	const text = `{apiVersion: policies.kyverno.io/v1beta1, kind: MutatingPolicy, metadata: {name: p, uid: u, generation: %d}, spec: {
+	  autogen: {mutatingAdmissionPolicy: {enabled: true}}, evaluation: {useServerSideApply: true},
+	  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]},
+	  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{}"}}]}, status: {generated: %v, conditionStatus: {conditions: [{type: WebhookConfigured}]}}}`
+	read := func(text string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	all := catalog.New()
+	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: all, Families: compile.Product, Log: slog.New(slog.DiscardHandler)})
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(read(`{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {
+	  name: mpol-p, labels: {app.kubernetes.io/managed-by: kyverno}, ownerReferences: [{apiVersion: policies.kyverno.io/v1beta1, kind: MutatingPolicy, name: p, uid: u}]}}`)).Build(), interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return nil
+		},
+	})
+	configured := false
+	n := &Reconciler{
+		Policies: policies, Catalog: all, Log: slog.New(slog.DiscardHandler), Status: &status.Writer{Client: c},
+		Configured: func(*policy.Program) bool { return configured },
+		Resources: discovery.List{
+			{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
+			{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy"},
+		},
+		Apply: &vapgen.Reconciler{Client: c, Reader: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
+	}
+	for _, step := range []struct {
+		generated, configured, stays bool
+	}{{true, false, true}, {false, false, true}, {false, true, false}} {
+		configured = step.configured
+		policies.Add(read(fmt.Sprintf(text, 2, step.generated)))
+		again, err := n.Once(t.Context())
+		if err != nil || step.stays && again == 0 {
+			t.Fatal(again, err)
+		}
+		err = c.Get(t.Context(), client.ObjectKey{Name: "mpol-p"}, read("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy}"))
+		if client.IgnoreNotFound(err) != nil || (err == nil) != step.stays {
+			t.Errorf("generated in the status: %v, in the webhooks: %v: found %v, want %v", step.generated, step.configured, err == nil, step.stays)
+		}
 	}
 }
