@@ -67,8 +67,6 @@ func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.
 			continue
 		}
 		p, b := policies[o.Policy.GetName()], bindings[o.Binding.GetName()]
-		delete(policies, o.Policy.GetName())
-		delete(bindings, o.Binding.GetName())
 		failure := &WriteError{name: o.Policy.GetName(), err: r.write(ctx, &round, o.Policy, p, id.Name, false)}
 		if failure.err == nil {
 			failure = &WriteError{Binding: true, name: o.Binding.GetName(), err: r.write(ctx, &round, o.Binding, b, id.Name, true)}
@@ -78,6 +76,14 @@ func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.
 			unfinished = true
 		case failure.err != nil:
 			failed[id] = failure
+		}
+		// If the API server rejects the objects, those that exist are from an earlier state of the policy, and are removed below.
+		rejected := apierrors.IsInvalid(failure.err)
+		if !rejected || failure.Binding {
+			delete(policies, o.Policy.GetName())
+		}
+		if !rejected {
+			delete(bindings, o.Binding.GetName())
 		}
 	}
 	var errs []error
