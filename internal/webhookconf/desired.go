@@ -385,7 +385,7 @@ var errNoStatic = errors.New("the paths of its webhooks name the policy, and the
 
 // withoutStatic reports whether no static webhook serves the policy, although it needs webhooks.
 func withoutStatic(p *policy.Program) bool {
-	return len(p.Webhooks) > 0 && !slices.ContainsFunc(p.Webhooks, func(w policy.Webhook) bool { return !w.ByName })
+	return len(p.Webhooks) > 0 && !slices.ContainsFunc(p.Webhooks, func(w policy.Webhook) bool { return !w.ByName && !p.OwnWebhook(true) })
 }
 
 // annotateStatic sets the annotation of static resource configurations.

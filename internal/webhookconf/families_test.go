@@ -118,10 +118,12 @@ func TestStaticFamilies(t *testing.T) {
 		return p
 	}
 	for text, evaluated := range map[string]bool{
-		`{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {` + constraints + `, validations: [{expression: "true"}]}}`:                                             false,
-		`{apiVersion: policies.kyverno.io/v1, kind: MutatingPolicy, metadata: {name: p}, spec: {` + constraints + `}}`:                                                                                    false,
-		`{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {evaluation: {admission: {enabled: false}}, ` + constraints + `, validations: [{expression: "true"}]}}`:  true,
-		`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: m, pattern: {spec: {a: b}}}}]}}`: true,
+		`{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {` + constraints + `, validations: [{expression: "true"}]}}`:                                                                                                                       false,
+		`{apiVersion: policies.kyverno.io/v1, kind: MutatingPolicy, metadata: {name: p}, spec: {` + constraints + `}}`:                                                                                                                                                              false,
+		`{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {evaluation: {admission: {enabled: false}}, ` + constraints + `, validations: [{expression: "true"}]}}`:                                                                            true,
+		`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: m, pattern: {spec: {a: b}}}}]}}`:                                                                           true,
+		`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {webhookConfiguration: {matchConditions: [{name: c, expression: "true"}]}, rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: m, pattern: {spec: {a: b}}}}]}}`: false,
+		`{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: p, namespace: a}, spec: {webhookConfiguration: {timeoutSeconds: 20}, rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: m, pattern: {spec: {a: b}}}}]}}`:                        true,
 	} {
 		p := compiled(text)
 		input := in(p)
