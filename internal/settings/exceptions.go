@@ -50,7 +50,7 @@ func parseExceptions(to *Exceptions, v string) error {
 		return errors.New("warnDays and maxDays must not be negative")
 	}
 	for _, key := range e.RequiredAnnotations {
-		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+		if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
 			return fmt.Errorf("%q is not an annotation: %s", key, strings.Join(problems, "; "))
 		}
 	}

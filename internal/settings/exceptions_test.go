@@ -9,6 +9,7 @@ func TestExceptions(t *testing.T) {
 	for _, c := range []struct{ text, mistake string }{
 		{`{}`, ""},
 		{`{"warnDays": 14, "compare": true, "requiredAnnotations": ["example.com/ticket"], "maxDays": 30, "users": ["a"], "groups": ["b"], "message": "m"}`, ""},
+		{`{"requiredAnnotations": ["Example.com/Ticket"]}`, ""},
 		{`{"requiredAnotations": ["a"]}`, `unknown field "requiredAnotations"`},
 		{`{"warnDays": -1}`, "must not be negative"},
 		{`{"requiredAnnotations": ["a b"]}`, `"a b" is not an annotation`},

@@ -140,15 +140,19 @@ var readers = func() map[string]func(*Settings, string) error {
 	return m
 }()
 
-// parseTexts parses the labels or annotations of webhook configurations. With an invalid one, the API server would reject
-// all configurations.
+// parseTexts parses the labels of webhook configurations, or their annotations, whose values may be any (valid is nil). With an invalid one, the API
+// server would reject all configurations.
 func parseTexts(to *map[string]string, v string, valid func(string) []string) error {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(v), &texts); err != nil {
 		return fmt.Errorf("not a JSON object of texts: %w", err)
 	}
 	for _, k := range slices.Sorted(maps.Keys(texts)) {
-		if problems := validation.IsQualifiedName(k); len(problems) > 0 {
+		name := k
+		if valid == nil {
+			name = strings.ToLower(k) // the API server ignores the case of names of annotations
+		}
+		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
 			return fmt.Errorf("%q is not a name: %s", k, strings.Join(problems, "; "))
 		}
 		if valid == nil {

@@ -238,6 +238,8 @@ func TestWebhookKeys(t *testing.T) {
 		{"webhookLabels", `{"team":1}`, "not a JSON object of texts"},
 		{"webhookLabels", `{"-":"a"}`, `"-" is not a name`},
 		{"webhookAnnotations", `{"admissions.enforcer/disabled":"any text"}`, ""},
+		{"webhookAnnotations", `{"Example.com/Owner":"x"}`, ""}, // the API server ignores the case of their names
+		{"webhookLabels", `{"Example.com/Owner":"x"}`, `"Example.com/Owner" is not a name`},
 		{"webhookAnnotations", `[]`, "not a JSON object of texts"},
 		{"matchConditions", `[{"name":"a","expression":"true"}]`, ""},
 		{"matchConditions", `[{"name":"a","expression":"true"},{"name":"a","expression":"true"}]`, "two conditions have the name a"},
