@@ -329,3 +329,27 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A certificate in the place of our authority that may sign nothing is replaced by an authority: no serving certificate would verify.
+func TestNoAuthority(t *testing.T) {
+	for name, change := range map[string]func(*x509.Certificate){
+		"not an authority": func(c *x509.Certificate) { c.IsCA = false },
+		"no right to sign": func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageDigitalSignature },
+	} {
+		f := &fakeWriter{fakeSecrets: fakeSecrets{}}
+		must(t, reconcile(t, f, config(ECDSA), start))
+		ca := parse(t, f, "ca")
+		template := *ca.Certs[0]
+		change(&template)
+		c, err := sign(&template, &template, ca.Key.Public(), ca.Key)
+		must(t, err)
+		f.fakeSecrets["ca"].Data["tls.crt"], _, err = (&Pair{Certs: []*x509.Certificate{c}, Key: ca.Key}).Encode()
+		must(t, err)
+		for i := range 3 {
+			must(t, reconcile(t, f, config(ECDSA), start.Add(time.Duration(i)*Interval)))
+		}
+		if err := verify(parse(t, f, "pair").Certs, parse(t, f, "ca").Certs, start.Add(time.Minute)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -23,7 +23,11 @@ func readAuthority(s *corev1.Secret) (*Pair, error) {
 		return nil, err
 	}
 	if managed(s) {
-		return ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
+		p, err := ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
+		if err == nil && !signs(p.Newest()) {
+			return nil, errors.New("its certificate is not an authority")
+		}
+		return p, err
 	}
 	certs, err := ParseCertificates(Bundle(s))
 	if err != nil {
@@ -36,6 +40,11 @@ func readAuthority(s *corev1.Secret) (*Pair, error) {
 		}
 	}
 	return p, nil
+}
+
+// signs reports whether a certificate may sign others.
+func signs(c *x509.Certificate) bool {
+	return c.IsCA && (c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageCertSign != 0)
 }
 
 func readable(s *corev1.Secret) error {
