@@ -42,7 +42,7 @@ func failing(o client.Object) []string {
 	return out
 }
 
-// failClosed restores exactly the state before failOpen, also after two calls of failOpen.
+// FailClosed restores exactly the state before failOpen, also after two calls of failOpen.
 func TestFailOpenAndBack(t *testing.T) {
 	o := validating(webhookconf.ResourceValidating, "x-fail", "y-ignore")
 	before := o.DeepCopy()
@@ -54,7 +54,7 @@ func TestFailOpenAndBack(t *testing.T) {
 	if !failOpen(o, noon.Add(time.Hour)) || !strings.Contains(o.Annotations[Annotation], noon.Format(time.RFC3339)) {
 		t.Fatalf("%+v", o.Annotations)
 	}
-	if !failClosed(o) || failClosed(o) || !slices.Equal(failing(o), []string{"x-fail", "z-fail"}) {
+	if !FailClosed(o) || FailClosed(o) || !slices.Equal(failing(o), []string{"x-fail", "z-fail"}) {
 		t.Fatalf("%v", failing(o))
 	}
 	o.Webhooks = o.Webhooks[:2]
@@ -62,7 +62,7 @@ func TestFailOpenAndBack(t *testing.T) {
 		t.Errorf("%+v, want %+v", o, before)
 	}
 	m := &admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{{Name: "m", FailurePolicy: &fail}, {Name: "default"}}}
-	if !failOpen(m, noon) || **policiesOf(m)[1] != admissionv1.Ignore || !failClosed(m) || len(failing(m)) != 2 {
+	if !failOpen(m, noon) || **policiesOf(m)[1] != admissionv1.Ignore || !FailClosed(m) || len(failing(m)) != 2 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -87,7 +87,7 @@ func TestPreserve(t *testing.T) {
 	// A webhook that is added meanwhile fails open, too, and is restored with the others.
 	want = validating(webhookconf.ResourceValidating, "x-fail", "new-fail")
 	Preserve(stored, want)
-	if len(failing(want)) != 0 || !failClosed(want) || len(failing(want)) != 2 {
+	if len(failing(want)) != 0 || !FailClosed(want) || len(failing(want)) != 2 {
 		t.Errorf("%v", failing(want))
 	}
 	// Reviews of policies are not affected.

@@ -15,7 +15,7 @@ import (
 // Annotation marks the configurations whose webhooks temporarily fail open; its value is a note in JSON.
 const Annotation = names.Domain + "failing-open"
 
-// note records what failClosed must restore.
+// note records what FailClosed must restore.
 type note struct {
 	Since    time.Time `json:"since"`
 	Webhooks []string  `json:"webhooks"`
@@ -67,8 +67,8 @@ func failOpen(o client.Object, since time.Time) bool {
 	return changed
 }
 
-// failClosed reverts failOpen, and reports whether there was anything to revert.
-func failClosed(o client.Object) bool {
+// FailClosed reverts failOpen, and reports whether there was anything to revert.
+func FailClosed(o client.Object) bool {
 	n, noted := read(o)
 	if !noted {
 		return false

@@ -116,7 +116,7 @@ func (w *Watch) answered(ctx context.Context, objects []client.Object) error {
 		w.silence = false
 		w.Log.Info("reviews are answered again: webhooks fail closed as before")
 	}
-	return w.each(ctx, objects, failClosed, "WebhooksFailClosed", "reviews are answered again: failurePolicy is Fail as before")
+	return w.each(ctx, objects, FailClosed, "WebhooksFailClosed", "reviews are answered again: failurePolicy is Fail as before")
 }
 
 // configurations returns the configurations for resources.
