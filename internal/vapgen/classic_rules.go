@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	kyvernov1 "ephor.invalid/ephor/api/kyverno/v1"
 	"ephor.invalid/ephor/internal/discovery"
@@ -51,7 +53,7 @@ func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 		}
 		seen := map[string]bool{} // one version is enough: the API server matches the others, too (matchPolicy)
 		for _, r := range found {
-			if named := r.Group == "" && r.Resource == "namespaces" && d.NamespaceSelector == nil; within && !r.Namespaced && !named {
+			if within && !r.Namespaced && !reaches(d, r) {
 				continue
 			}
 			name := r.Resource
@@ -68,6 +70,19 @@ func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 		}
 	}
 	return nil
+}
+
+// reaches reports whether the namespaces of a filter select objects of a cluster-scoped resource. They are tested with an empty set of labels, except
+// for Namespaces, which have a name and no labels here.
+func reaches(d *kyvernov1.ResourceDescription, r discovery.Resource) bool {
+	switch {
+	case r.Group == "" && r.Resource == "namespaces":
+		return d.NamespaceSelector == nil
+	case len(d.Namespaces) > 0:
+		return false
+	}
+	s, err := metav1.LabelSelectorAsSelector(d.NamespaceSelector)
+	return err == nil && s.Matches(labels.Set{})
 }
 
 // addNamespaces adds the Namespaces that a filter names.
