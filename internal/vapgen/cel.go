@@ -20,11 +20,17 @@ const (
 	reasonNotEnabled = ": not enabled."
 	reasonAutogen    = ": pod controllers autogen is enabled."
 	reasonMode       = ": the evaluation mode is not Kubernetes."
+	reasonVariables  = ": matchConditions use variables, which the API server evaluates after them; write the expression instead."
 	reasonActions    = ": other actions in some namespaces are not applicable."
 	reasonWorkload   = ": the exception %s covers workloads, whose controllers the API server cannot look up."
 	reasonAudit      = ": the exception %s has the action Audit for its objects only."
 	reasonUndefined  = ": the conditions of the exception %s may have no value for some objects, which the API server would deny; use has() or optional fields such as object.metadata.?labels.?app.orValue('')."
 )
+
+// useVariables reports whether a match condition uses the variables of the policy.
+func useVariables(conditions []admissionregistrationv1.MatchCondition) bool {
+	return slices.ContainsFunc(conditions, func(c admissionregistrationv1.MatchCondition) bool { return mentions(c.Expression, "variables") })
+}
 
 // shared holds the translated parts that all policies in CEL have in common.
 type shared struct {

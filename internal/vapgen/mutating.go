@@ -13,9 +13,8 @@ import (
 
 // The reasons why a MutatingPolicy is not translated; the first is Kyverno's text. They follow Native.Skipped.
 const (
-	reasonAtomic    = ": useServerSideApply is enabled, which mutates atomic fields that a native MutatingAdmissionPolicy rejects."
-	reasonTargets   = ": targetMatchConstraints select the resources that are changed."
-	reasonVariables = ": matchConditions use variables, which the API server evaluates after them; write the expression instead."
+	reasonAtomic  = ": useServerSideApply is enabled, which mutates atomic fields that a native MutatingAdmissionPolicy rejects."
+	reasonTargets = ": targetMatchConstraints select the resources that are changed."
 )
 
 // translateMutating translates a MutatingPolicy.
@@ -80,11 +79,8 @@ func untranslatable(spec *policiesv1beta1.MutatingPolicySpec) (reason string) {
 		return reasonAtomic
 	case mutating.Targeted(spec):
 		return reasonTargets
-	}
-	for _, c := range spec.MatchConditions {
-		if mentions(c.Expression, "variables") {
-			return reasonVariables
-		}
+	case useVariables(spec.MatchConditions):
+		return reasonVariables
 	}
 	return ""
 }

@@ -36,6 +36,8 @@ func translateValidating(in Input) (Output, error) {
 		return Output{Reason: skipped + reasonActions}, nil
 	case len(celpolicy.Configs(spec.MatchConstraints, spec.Autogen.PodControllers)) > 0:
 		return Output{Reason: skipped + reasonAutogen}, nil
+	case useVariables(spec.MatchConditions):
+		return Output{Reason: skipped + reasonVariables}, nil
 	}
 	s, err := translateShared(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in, false)
 	switch {
