@@ -30,8 +30,10 @@ type Reconciler struct {
 type WriteError struct {
 	// Binding: the object is a binding.
 	Binding bool
-	name    string
-	err     error
+	// Exists: the object exists, from an earlier state of the policy.
+	Exists bool
+	name   string
+	err    error
 }
 
 func (e *WriteError) Error() string { return "write " + e.name + ": " + e.err.Error() }
@@ -67,9 +69,9 @@ func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.
 			continue
 		}
 		p, b := policies[o.Policy.GetName()], bindings[o.Binding.GetName()]
-		failure := &WriteError{name: o.Policy.GetName(), err: r.write(ctx, &round, o.Policy, p, id.Name, false)}
+		failure := &WriteError{Exists: p != nil, name: o.Policy.GetName(), err: r.write(ctx, &round, o.Policy, p, id.Name, false)}
 		if failure.err == nil {
-			failure = &WriteError{Binding: true, name: o.Binding.GetName(), err: r.write(ctx, &round, o.Binding, b, id.Name, true)}
+			failure = &WriteError{Binding: true, Exists: b != nil, name: o.Binding.GetName(), err: r.write(ctx, &round, o.Binding, b, id.Name, true)}
 		}
 		switch {
 		case apierrors.IsConflict(failure.err):

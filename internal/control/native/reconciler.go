@@ -139,8 +139,12 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	}
 	failed, unfinished, err := r.Apply.Apply(ctx, vapgen.Round{Native: native, Version: version, Want: want, Keep: r.keeps})
 	for id, failure := range failed {
-		r.out[id] = vapgen.Output{Reason: reasonOf(native, failure)}
 		r.again(retryNative)
+		if compile.HandedOver(r.policies[id].object.Object) && passes(failure) {
+			r.Log.Warn("a policy of the API server is not up to date", "policy", id.String(), "error", failure)
+			continue // it is still there, and what Ephor changes, too, would be changed twice
+		}
+		r.out[id] = vapgen.Output{Reason: reasonOf(native, failure)}
 	}
 	if apierrors.IsForbidden(err) {
 		r.Log.Warn("policies of the API server are not generated", "kind", native.Kind, "error", err)
@@ -162,6 +166,13 @@ func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) erro
 	}
 	r.settled[native] = err == nil && !asked && !unfinished
 	return err
+}
+
+// passes reports whether an existing object could not be written for a reason that may pass by itself.
+func passes(err error) bool {
+	write := (*vapgen.WriteError)(nil)
+	return errors.As(err, &write) && write.Exists &&
+		!apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err)
 }
 
 // translate returns the objects generated from the policies, and stores the results for the policies' status.

@@ -137,3 +137,52 @@ func TestHandedBack(t *testing.T) {
 		}
 	}
 }
+
+// A MutatingPolicy stays handed over while its object cannot be updated for a moment: the object is still there, and changes that Ephor makes, too,
+// would be made twice. An update that the API server rejects hands it back.
+func TestStaysHandedOver(t *testing.T) {
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(`{apiVersion: policies.kyverno.io/v1beta1, kind: MutatingPolicy, metadata: {name: p, uid: u, generation: 2}, spec: {
+	  autogen: {mutatingAdmissionPolicy: {enabled: true}},
+	  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]},
+	  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{}"}}]}, status: {generated: true, conditionStatus: {conditions: [{type: WebhookConfigured}]}}}`), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	old := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(`{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {
+	  name: mpol-p, labels: {app.kubernetes.io/managed-by: kyverno}, ownerReferences: [{apiVersion: policies.kyverno.io/v1beta1, kind: MutatingPolicy, name: p, uid: u}]}}`), &old.Object); err != nil {
+		t.Fatal(err)
+	}
+	all := catalog.New()
+	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: all, Families: compile.Product, Log: slog.New(slog.DiscardHandler)})
+	policies.Add(u)
+	for _, c := range []struct {
+		err      error
+		handBack bool
+	}{
+		{apierrors.NewServiceUnavailable("no leader"), false}, {context.DeadlineExceeded, false},
+		{apierrors.NewInvalid(schema.GroupKind{}, "mpol-p", nil), true}, {apierrors.NewForbidden(schema.GroupResource{}, "mpol-p", nil), true},
+	} {
+		writes := 0
+		client := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(old.DeepCopy()).Build(), interceptor.Funcs{
+			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return c.err },
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				writes++
+				return nil
+			},
+		})
+		n := &Reconciler{
+			Policies: policies, Catalog: all, Log: slog.New(slog.DiscardHandler), Status: &status.Writer{Client: client},
+			Configured: func(*policy.Program) bool { return true },
+			Resources: discovery.List{
+				{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
+				{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy"},
+			},
+			Apply: &vapgen.Reconciler{Client: client, Reader: client, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
+		}
+		again, err := n.Once(t.Context())
+		if err != nil || again == 0 || again > retryNative || (writes > 0) != c.handBack {
+			t.Errorf("%v: again in %s, %d writes of the status, %v", c.err, again, writes, err)
+		}
+	}
+}
