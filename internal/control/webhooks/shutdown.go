@@ -33,13 +33,13 @@ type Shutdown struct {
 // removalTimeout limits the time for the removal.
 const removalTimeout = 5 * time.Second
 
-// Begin records whether the Deployment exists, to distinguish its deletion from a process that never had one.
+// Begin records whether the Deployment may exist, to distinguish its deletion from a process that never had one.
 func (s *Shutdown) Begin(ctx context.Context) {
 	if s.Deployment.Name == "" {
 		return
 	}
 	_, err := s.get(ctx)
-	s.existed = err == nil
+	s.existed = !apierrors.IsNotFound(err)
 }
 
 // End removes the configurations if the Deployment was scaled to zero or deleted. ctx is already cancelled.

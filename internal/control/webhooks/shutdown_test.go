@@ -46,7 +46,7 @@ func TestRemoveOnShutdown(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		before, after map[string]any // nil for none
-		err           error
+		first, err    error
 		alone         bool // there is no Deployment
 		running       bool // the process was not stopped
 		removed       bool
@@ -55,6 +55,7 @@ func TestRemoveOnShutdown(t *testing.T) {
 		{name: "a rolling change, an eviction", before: replicas(3), after: replicas(3)},
 		{name: "scaled to zero", before: replicas(3), after: replicas(0), removed: true, says: "it has no replicas"},
 		{name: "deleted", before: replicas(1), removed: true, says: "it was deleted"},
+		{name: "deleted, and not known at the start", first: errors.New("connection refused"), removed: true, says: "it was deleted"},
 		{name: "being deleted", before: replicas(1), after: deleted, removed: true, says: "it is being deleted"},
 		{name: "there never was one", says: ""},
 		{name: "no name", before: replicas(1), after: replicas(0), alone: true},
@@ -63,7 +64,7 @@ func TestRemoveOnShutdown(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			api := &deploymentAPI{object: c.before}
+			api := &deploymentAPI{object: c.before, err: c.first}
 			s := &Shutdown{Live: api, Client: api, Log: slog.New(slog.NewTextHandler(&out, nil)), Deployment: types.NamespacedName{Namespace: "ns", Name: "d"}}
 			if c.alone {
 				s.Deployment.Name = ""
