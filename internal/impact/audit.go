@@ -77,6 +77,10 @@ func reviewOf(text string) (review string, at time.Time, err error) {
 		return "", at, ErrNotAdmitted // authorization comes before admission
 	}
 	o := e.ObjectRef
+	namespace := o.Namespace // of the object; the request for a Namespace names that one
+	if o.APIGroup == "" && o.Resource == "namespaces" {
+		o.Namespace, namespace = o.Name, ""
+	}
 	refused := e.ResponseStatus != nil && e.ResponseStatus.Code >= 400
 	object := e.RequestObject
 	if e.Verb == "patch" || len(object) == 0 {
@@ -123,11 +127,11 @@ func reviewOf(text string) (review string, at time.Time, err error) {
 	}
 	b := value.AppendJSON([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":`), request)
 	b = append(b[:len(b)-1], `,"`+field+`":`...)
-	b = append(append(b, withNamespace(object, o.Namespace)...), `}}`...)
+	b = append(append(b, withNamespace(object, namespace)...), `}}`...)
 	return string(b), at, nil
 }
 
-// withNamespace returns the object with the namespace of its request, which admission sees in it.
+// withNamespace returns the object with its namespace, which admission sees in it.
 func withNamespace(object json.RawMessage, namespace string) []byte {
 	if namespace == "" {
 		return object

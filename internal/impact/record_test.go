@@ -84,6 +84,8 @@ func TestAuditEvents(t *testing.T) {
 		"patch":             {event("patch", `,"requestObject":{"metadata":{}},"responseObject":`+bare), "UPDATE shop/p by jane, object in shop"},
 		"a refused patch":   {strings.Replace(event("patch", `,"responseObject":{"apiVersion":"v1","kind":"Status"}`), `"code":200`, `"code":403`, 1), "no object"},
 		"impersonated":      {event("create", `,"impersonatedUser":{"username":"joe"},"requestObject":`+bare), "CREATE shop/p by joe, object in shop"},
+		"a Namespace":       {strings.NewReplacer(`"pods"`, `"namespaces"`, `"name":"p"`, `"name":"shop"`, `"Pod"`, `"Namespace"`).Replace(event("update", `,"requestObject":`+bare)), "UPDATE shop/shop by jane, object in <nil>"},
+		"a new Namespace":   {strings.NewReplacer(`"pods"`, `"namespaces"`, `"namespace":"shop",`, "", `"name":"p"`, `"name":"shop"`, `"Pod"`, `"Namespace"`).Replace(event("create", `,"requestObject":`+bare)), "CREATE shop/shop by jane, object in <nil>"},
 		"delete":            {event("delete", `,"requestObject":{"apiVersion":"meta.k8s.io/v1","kind":"DeleteOptions"},"responseObject":`+bare), "DELETE shop/p by jane, old object in shop"},
 		"a deletion":        {event("delete", `,"responseObject":{"apiVersion":"v1","kind":"Status"}`), "no object"},
 		"a collection":      {event("deletecollection", ""), "no object"},
