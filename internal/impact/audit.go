@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -68,6 +69,9 @@ func reviewOf(text string) (review string, at time.Time, err error) {
 	}
 	at = e.RequestReceivedTimestamp
 	operation := operationOf[e.Verb]
+	if operation == "UPDATE" && e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusCreated {
+		operation = "CREATE" // such as a server-side apply of a new object
+	}
 	switch {
 	case e.Stage == "ResponseComplete" && e.ObjectRef != nil && (e.Verb == "deletecollection" || connects[e.ObjectRef.Subresource]):
 		return "", at, ErrNoObject // admission reviewed each object, or the options of the connection; the event has neither

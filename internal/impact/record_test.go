@@ -82,6 +82,7 @@ func TestAuditEvents(t *testing.T) {
 		"create":            {event("create", `,"requestObject":`+bare), "CREATE shop/p by jane, object in shop"},
 		"update":            {event("update", `,"requestObject":`+bare+`,"responseObject":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"other"}}`), "UPDATE shop/p by jane, object in shop"},
 		"patch":             {event("patch", `,"requestObject":{"metadata":{}},"responseObject":`+bare), "UPDATE shop/p by jane, object in shop"},
+		"an applied object": {strings.Replace(event("patch", `,"requestObject":`+bare+`,"responseObject":`+bare), `"code":200`, `"code":201`, 1), "CREATE shop/p by jane, object in shop"},
 		"a refused patch":   {strings.Replace(event("patch", `,"responseObject":{"apiVersion":"v1","kind":"Status"}`), `"code":200`, `"code":403`, 1), "no object"},
 		"impersonated":      {event("create", `,"impersonatedUser":{"username":"joe"},"requestObject":`+bare), "CREATE shop/p by joe, object in shop"},
 		"a Namespace":       {strings.NewReplacer(`"pods"`, `"namespaces"`, `"name":"p"`, `"name":"shop"`, `"Pod"`, `"Namespace"`).Replace(event("update", `,"requestObject":`+bare)), "UPDATE shop/shop by jane, object in <nil>"},
