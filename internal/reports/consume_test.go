@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -302,16 +303,16 @@ func TestLargeEphemeralReportsWait(t *testing.T) {
 		d := newDesk(t)
 		large := strings.Repeat("x", 1<<20)
 		const all = 100
-		seen := 0
+		var seen atomic.Int64
 		go func() {
 			for i := range all {
 				o := &reportsv1.EphemeralReport{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint("r", i)}}
 				o.Spec.Results = []policyreport.Result{{Policy: "p", Message: large}}
 				d.see(t.Context(), o)
-				seen++
+				seen.Add(1)
 			}
 		}()
-		for rounds := 0; seen < all; rounds++ {
+		for seen.Load() < all {
 			synctest.Wait()
 			if n := len(d.Consumer.waiting); n == 0 || n > 16 {
 				t.Fatalf("%d reports of a megabyte are in memory", n)
