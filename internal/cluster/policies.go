@@ -170,7 +170,7 @@ func (c *Reader) Meta(ctx context.Context, r compliance.Resource) (rollout.Meta,
 	if !k.Namespaced {
 		namespace = ""
 	}
-	object, err := c.get(ctx, k.GVR(), namespace, r.Name, metadataOf, nil, maxAnswer)
+	object, err := c.get(ctx, k.GVR(), namespace, r.Name, metadataOf, nil)
 	switch {
 	case apierrors.IsNotFound(err):
 		return rollout.Meta{}, false, nil

@@ -25,8 +25,7 @@ import (
 // The limits of reading.
 const (
 	pageObjects = 100      // objects in one page of a list
-	maxPage     = 4 << 20  // bytes of a page with several objects
-	maxAnswer   = 64 << 20 // bytes of another answer: some servers ignore the limit of a page and send the whole list
+	maxAnswer   = 64 << 20 // bytes of one answer of the API server
 )
 
 // The forms in which objects are read: whole, or their metadata only.
@@ -67,9 +66,9 @@ func New(client rest.Interface, o Options) *Reader {
 	return &Reader{client: client, o: o, labels: map[string]labelled{}}
 }
 
-// Client returns a client for a Reader.
+// Client returns a client for a Reader. The pages of its lists have a limited size.
 func Client(config *rest.Config) (rest.Interface, error) {
-	config = rest.CopyConfig(config)
+	config = controller.Paged(config)
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	return rest.UnversionedRESTClientFor(config)
 }
@@ -84,8 +83,8 @@ func As(config *rest.Config, token string) (rest.Interface, error) {
 	return Client(user)
 }
 
-// get reads an object or a list from the API server; the answer has at most limit bytes.
-func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, form string, parameters map[string]string, limit int64) (map[string]any, error) {
+// get reads an object or a list from the API server.
+func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, form string, parameters map[string]string) (map[string]any, error) {
 	prefix := []string{"/apis", gvr.Group, gvr.Version}
 	if gvr.Group == "" {
 		prefix = []string{"/api", gvr.Version}
@@ -101,7 +100,7 @@ func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, names
 	if err != nil {
 		return nil, err
 	}
-	body, err := bounded.Read(stream, limit)
+	body, err := bounded.Read(stream, maxAnswer)
 	if err := errors.Join(err, stream.Close()); err != nil {
 		return nil, fmt.Errorf("read the answer of the API server: %w", err)
 	}
@@ -115,7 +114,7 @@ func (c *Reader) get(ctx context.Context, gvr schema.GroupVersionResource, names
 
 // Get reads an object.
 func (c *Reader) Get(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (map[string]any, error) {
-	return c.get(ctx, gvr, namespace, name, Whole, nil, maxAnswer)
+	return c.get(ctx, gvr, namespace, name, Whole, nil)
 }
 
 // Where selects the namespaces in which objects are listed.
@@ -182,11 +181,7 @@ func (c *Reader) pages(ctx context.Context, k discovery.Resource, namespace, for
 		if o.Continue != "" {
 			parameters["continue"] = o.Continue
 		}
-		limit := int64(maxPage)
-		if o.Limit == 1 {
-			limit = maxAnswer
-		}
-		return c.get(ctx, k.GVR(), namespace, "", form, parameters, limit)
+		return c.get(ctx, k.GVR(), namespace, "", form, parameters)
 	}
 	_, err := controller.Pages(ctx, metav1.ListOptions{Limit: pageObjects}, list, func(p page) error {
 		items, _ := p["items"].([]any)
@@ -216,7 +211,7 @@ func (c *Reader) NamespaceLabels(ctx context.Context, name string) (map[string]s
 	if known {
 		return l.labels, l.err
 	}
-	object, err := c.get(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", name, metadataOf, nil, maxAnswer)
+	object, err := c.get(ctx, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", name, metadataOf, nil)
 	l = labelled{metaOf(object).Labels, err}
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // another error says nothing about the namespace
 		c.mu.Lock()

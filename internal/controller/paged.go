@@ -12,8 +12,8 @@ import (
 
 // The bounds of a page of a list: with several objects, and with one, since some servers ignore the limit and send the whole list.
 const (
-	pageBytes  = 8 << 20
-	wholeBytes = 256 << 20
+	pageBytes  = 4 << 20 // decoded, some ten times as much
+	wholeBytes = 64 << 20
 )
 
 // Paged returns the configuration of a client for Pages that does not read a page beyond a bound: users who may create objects decide how large

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"ephor.invalid/ephor/internal/bounded"
 	"ephor.invalid/ephor/internal/compliance"
 	"ephor.invalid/ephor/internal/controller"
 )
@@ -24,16 +23,14 @@ import (
 // The limits for reading reports.
 const (
 	pageSize     = 100      // reports in one page of a list, some 10 kB each
-	maxPage      = 4 << 20  // bytes of a page with several reports
-	maxEvent     = 16 << 20 // bytes of an object: more than the API server stores
-	maxWhole     = 64 << 20 // bytes of a page with one report: some servers ignore the limit and send the whole list
+	maxEvent     = 16 << 20 // bytes of an object in a watch: more than the API server stores
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 )
 
 // reader reads the reports of one kind.
 type reader struct {
-	client  rest.Interface
+	client  rest.Interface // of package cluster, which limits the size of pages
 	kind    schema.GroupVersionResource
 	cluster bool
 	index   *index
@@ -46,19 +43,9 @@ func (r *reader) request(namespace string) *rest.Request {
 		NamespaceIfScoped(namespace, namespace != "").Resource(r.kind.Resource).SetHeader("Accept", "application/json")
 }
 
-// text returns the answer to a request, which has at most limit bytes.
-func text(ctx context.Context, request *rest.Request, limit int64) ([]byte, error) {
-	stream, err := request.Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = stream.Close() }()
-	return bounded.Read(stream, limit)
-}
-
 // get reads one report.
 func (r *reader) get(ctx context.Context, k reportKey) (map[string]any, error) {
-	body, err := text(ctx, r.request(k.namespace).Name(k.name), maxEvent)
+	body, err := r.request(k.namespace).Name(k.name).Do(ctx).Raw()
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +94,7 @@ func (r *reader) list(ctx context.Context) (version string, err error) {
 	r.index.begin(r.cluster)
 	listed := map[reportKey]bool{}
 	read := func(ctx context.Context, o metav1.ListOptions) (*reportPage, error) {
-		limit := int64(maxPage)
-		if o.Limit == 1 {
-			limit = maxWhole
-		}
-		body, err := text(ctx, r.request("").SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion), limit)
+		body, err := r.request("").SpecificallyVersionedParams(&o, metav1.ParameterCodec, metav1.SchemeGroupVersion).Do(ctx).Raw()
 		if err != nil {
 			return nil, err
 		}

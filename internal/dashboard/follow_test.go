@@ -11,15 +11,25 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"ephor.invalid/ephor/internal/cluster"
 	"ephor.invalid/ephor/internal/compliance"
 	"ephor.invalid/ephor/internal/reports"
 )
 
 const item = `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%q,"namespace":"a","resourceVersion":%q},` +
 	`"scope":{"kind":"Pod","name":%[1]q,"namespace":"a"},"results":[{"policy":"p","rule":"r","result":%[3]q}]}`
+
+// readerOf returns a reader of the API server at an address.
+func readerOf(t *testing.T, address string) *reader {
+	t.Helper()
+	client, err := cluster.Client(&rest.Config{Host: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &reader{client: client, kind: reports.PolicyReports.Namespaced, index: newIndex(), log: slog.New(slog.DiscardHandler)}
+}
 
 // A watch may end because its version has expired, which takes minutes on a real API server. Then all reports are listed again, and those
 // that were deleted meanwhile are removed. Everything else is tested on a real API server (e2e/dashboard).
@@ -51,12 +61,7 @@ func TestFollowListsAgain(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := newIndex()
-	r := &reader{client: client, kind: reports.PolicyReports.Namespaced, index: x, log: slog.New(slog.DiscardHandler)}
+	r := readerOf(t, server.URL)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -70,14 +75,14 @@ func TestFollowListsAgain(t *testing.T) {
 	}
 	stop()
 	<-done
-	if got := x.summary(&query{sees: all}).Totals.Counts; got != (compliance.Counts{Warn: 1}) || resumed != "9" {
+	if got := r.index.summary(&query{sees: all}).Totals.Counts; got != (compliance.Counts{Warn: 1}) || resumed != "9" {
 		t.Errorf("%+v; the watch went on from %q", got, resumed)
 	}
 }
 
 // Reports are read in smaller pages where they are large: the admin of a namespace may write reports of more than a megabyte each.
 func TestLargeReports(t *testing.T) {
-	large := strings.Repeat("x", maxPage/3)
+	large := strings.Repeat("x", 2<<20)
 	most, requests := 0, 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests++
@@ -103,16 +108,11 @@ func TestLargeReports(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := newIndex()
-	r := &reader{client: client, kind: reports.PolicyReports.Namespaced, index: x, log: slog.New(slog.DiscardHandler)}
+	r := readerOf(t, server.URL)
 	if _, err := r.list(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := x.summary(&query{sees: all}).Totals.Counts; got != (compliance.Counts{Fail: 100}) || most == 100 || requests > 60 {
+	if got := r.index.summary(&query{sees: all}).Totals.Counts; got != (compliance.Counts{Fail: 100}) || most == 100 || requests > 60 {
 		t.Errorf("%+v after %d requests, the largest page for %d reports", got, requests, most)
 	}
 }

@@ -90,6 +90,12 @@ func TestStatusAfterAConflict(t *testing.T) {
 	}
 }
 
+// served are the kinds that an API server with MutatingAdmissionPolicies serves.
+var served = discovery.List{
+	{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy"},
+}
+
 // A MutatingAdmissionPolicy stays until Ephor's webhooks have its policy again, also when the policy still asks for it, but cannot be translated
 // any more.
 func TestHandedBack(t *testing.T) {
@@ -116,11 +122,8 @@ func TestHandedBack(t *testing.T) {
 	n := &Reconciler{
 		Policies: policies, Catalog: all, Log: slog.New(slog.DiscardHandler), Status: &status.Writer{Client: c},
 		Configured: func(*policy.Program) bool { return configured },
-		Resources: discovery.List{
-			{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
-			{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy"},
-		},
-		Apply: &vapgen.Reconciler{Client: c, Reader: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
+		Resources:  served,
+		Apply:      &vapgen.Reconciler{Client: c, Reader: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
 	}
 	for _, step := range []struct {
 		generated, configured, stays bool
@@ -174,11 +177,8 @@ func TestStaysHandedOver(t *testing.T) {
 		n := &Reconciler{
 			Policies: policies, Catalog: all, Log: slog.New(slog.DiscardHandler), Status: &status.Writer{Client: client},
 			Configured: func(*policy.Program) bool { return true },
-			Resources: discovery.List{
-				{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
-				{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy"},
-			},
-			Apply: &vapgen.Reconciler{Client: client, Reader: client, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
+			Resources:  served,
+			Apply:      &vapgen.Reconciler{Client: client, Reader: client, Events: event.Discard, Log: slog.New(slog.DiscardHandler)},
 		}
 		again, err := n.Once(t.Context())
 		if err != nil || again == 0 || again > retryNative || (writes > 0) != c.handBack {
