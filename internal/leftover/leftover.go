@@ -62,6 +62,7 @@ var secrets = []struct{ name, why string }{
 	{keystore.Reports, "key of the seals of intermediate reports"},
 	{keystore.Exceptions, "key of the approvals of exceptions; exceptions are pending without it"},
 	{keystore.Images, "key of the seals of image verifications; images are verified again without it"},
+	{keystore.Decisions, "key of the digests in records of decisions"},
 	{unlock.SecretName, "webhook configurations that were kept when the cluster was unlocked"},
 }
 

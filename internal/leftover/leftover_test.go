@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"ephor.invalid/ephor/internal/keystore"
 	"ephor.invalid/ephor/internal/ring"
+	"ephor.invalid/ephor/internal/unlock"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
@@ -106,6 +108,26 @@ func TestList(t *testing.T) {
 	for _, i := range items {
 		if i.Why == "" {
 			t.Errorf("%s has no reason", i)
+		}
+	}
+}
+
+// The Secrets are all those of package keystore: what holds a key for Ephor is of no use to Kyverno.
+func TestEveryKeyIsListed(t *testing.T) {
+	keys := []string{
+		keystore.Routes, keystore.CleanupRoutes, keystore.Marks, keystore.Reports, keystore.Images, keystore.Exceptions, keystore.Decisions, unlock.SecretName,
+	}
+	var there []client.Object
+	for _, name := range keys {
+		there = append(there, &corev1.Secret{ObjectMeta: meta(name, nil)})
+	}
+	items, err := installation(there...).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range keys {
+		if want := "Secret/kyverno/" + name; !slices.Contains(names(items), want) {
+			t.Errorf("%s stays", want)
 		}
 	}
 }
