@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -58,6 +59,9 @@ func (f *fakeWriter) Create(_ context.Context, obj client.Object, _ ...client.Cr
 }
 
 func (f *fakeWriter) Update(_ context.Context, obj client.Object, _ ...client.UpdateOption) error {
+	if i := f.fakeSecrets[obj.GetName()].Immutable; i != nil && *i {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, obj.GetName(), nil)
+	}
 	f.writes++
 	f.fakeSecrets[obj.GetName()] = obj.(*corev1.Secret).DeepCopy()
 	return nil
@@ -136,6 +140,30 @@ func TestLifeOfCertificates(t *testing.T) {
 	}
 }
 
+// Secrets that a user made immutable are renewed, too: the CA keeps its key, and the bundle the older certificate.
+func TestImmutableSecretsAreRenewed(t *testing.T) {
+	f := &fakeWriter{fakeSecrets: fakeSecrets{}}
+	must(t, reconcile(t, f, config(ECDSA), start))
+	before := parse(t, f, "ca")
+	for _, s := range f.fakeSecrets {
+		s.Immutable = ptr.To(true)
+	}
+	must(t, reconcile(t, f, config(ECDSA), start.Add(351*day)))
+	after, leaf := parse(t, f, "ca"), parse(t, f, "pair")
+	if len(after.Certs) != 2 || !after.Certs[1].Equal(before.Certs[0]) || !sameKey(after.Certs[0], before.Certs[0]) {
+		t.Errorf("the bundle holds %d certificates", len(after.Certs))
+	}
+	if end := leaf.Certs[0].NotAfter; end != start.Add(501*day) {
+		t.Errorf("the serving certificate ends %s", end)
+	}
+	// The older certificate leaves the bundle, which is written without another certificate.
+	f.fakeSecrets["ca"].Immutable = ptr.To(true)
+	must(t, reconcile(t, f, config(ECDSA), start.Add(366*day)))
+	if got := parse(t, f, "ca"); len(got.Certs) != 1 || !got.Certs[0].Equal(after.Certs[0]) {
+		t.Errorf("the bundle holds %d certificates", len(got.Certs))
+	}
+}
+
 func TestPlan(t *testing.T) {
 	f := &fakeWriter{fakeSecrets: fakeSecrets{}}
 	must(t, reconcile(t, f, config(ECDSA), start))
@@ -151,6 +179,7 @@ func TestPlan(t *testing.T) {
 	must(t, reconcile(t, foreign, config(ECDSA), start))
 	noKey := func(s *corev1.Secret) { unmanaged(s); delete(s.Data, "tls.key") }
 	opaque := func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }
+	frozen := func(s *corev1.Secret) { s.Immutable = ptr.To(true) }
 	own, others := [][]byte{Bundle(ca)}, [][]byte{Bundle(ca), Bundle(foreign.fakeSecrets["ca"])}
 	wide := config(ECDSA)
 	wide.Names = ServiceNames("kyverno-svc", "kyverno", "10.0.0.1:9443")
@@ -188,6 +217,10 @@ func TestPlan(t *testing.T) {
 		{name: "an ended pair of another owner", state: State{CA: with(ca, unmanaged), TLS: with(pair, unmanaged)}, after: 151 * day, fail: "we can't renew them"},
 		{name: "an ended CA of another owner", state: State{CA: with(ca, unmanaged), TLS: with(pair, unmanaged)}, after: 366 * day, fail: "the CA in the Secret ca has ended"},
 		{name: "another type", state: State{CA: with(ca, opaque), TLS: pair}, want: "ca newKey replaceCA tls"},
+		{name: "immutable, and nothing ends", state: State{CA: with(ca, frozen), TLS: with(pair, frozen)}},
+		{name: "immutable, and the leaf ends soon", state: State{CA: with(ca, frozen), TLS: with(pair, frozen), Published: own}, after: 140 * day, want: "tls replaceTLS"},
+		{name: "immutable, and the CA ends soon", state: State{CA: with(ca, frozen), TLS: with(pair, frozen), Published: own}, after: 340 * day, want: "ca replaceCA keep=1 tls replaceTLS"},
+		{name: "immutable and broken", state: State{CA: with(ca, func(s *corev1.Secret) { broken(s); frozen(s) }), TLS: pair}, want: "ca newKey replaceCA tls"},
 		{name: "the CA ends soon", state: State{CA: ca, TLS: pair, Published: own}, after: 340 * day, want: "ca keep=1 tls"},
 		{name: "the CA ends soon, and another algorithm is asked for", cfg: config(RSA), state: State{CA: ca, TLS: pair, Published: own}, after: 340 * day, want: "ca newKey keep=1 wait"},
 		{name: "another algorithm is asked for, nothing ends", cfg: config(RSA), state: State{CA: ca, TLS: pair}},

@@ -53,7 +53,7 @@ type Plan struct {
 	// RenewTLS: issue a serving certificate. Wait: it has to be issued, but some client does not trust the authority yet and would reject
 	// it.
 	RenewTLS, Wait bool
-	// ReplaceCA, ReplaceTLS: the Secret is ours but has another type, which cannot be changed; delete it first.
+	// ReplaceCA, ReplaceTLS: the Secret has to be written, but the API server would refuse an update; delete it first.
 	ReplaceCA, ReplaceTLS bool
 	// Reason explains the plan in the log.
 	Reason string
@@ -78,7 +78,6 @@ func Make(cfg Config, s State, now time.Time) (Plan, error) {
 		return p, fmt.Errorf("the Secret %s: %w: %w", cfg.CASecret, caErr, ErrNotManaged)
 	case caErr != nil:
 		p.WriteCA, p.RenewCA, p.NewKey, p.Reason = true, true, true, "CA: "+caErr.Error()
-		p.ReplaceCA = s.CA != nil && s.CA.Type != corev1.SecretTypeTLS
 		p.Keep = trustedIssuers(s, now)
 	case cfg.endsSoon(ca.Newest(), now), now.Before(ca.Newest().NotBefore):
 		p.WriteCA, p.RenewCA = true, true
@@ -95,6 +94,7 @@ func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	if !p.WriteCA && s.CA != nil && managed(s.CA) && p.CA != nil {
 		p.tidy(s, now)
 	}
+	p.ReplaceCA, p.ReplaceTLS = p.WriteCA && fixed(s.CA), (p.RenewTLS || p.Wait) && fixed(s.TLS)
 	return p, nil
 }
 
@@ -117,7 +117,6 @@ func (p *Plan) leaf(cfg Config, s State, now time.Time) error {
 		p.Reason += "; "
 	}
 	p.Reason += "TLS: " + reason
-	p.ReplaceTLS = s.TLS != nil && s.TLS.Type != corev1.SecretTypeTLS
 	for _, bundle := range s.Published {
 		if p.NewKey || !trusts(bundle, p.CA, now) {
 			p.Wait = true

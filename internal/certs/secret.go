@@ -57,6 +57,11 @@ func readable(s *corev1.Secret) error {
 	return nil
 }
 
+// fixed reports whether the API server refuses an update of the Secret with a pair: its type cannot be changed, or a user made it immutable.
+func fixed(s *corev1.Secret) bool {
+	return s != nil && (s.Type != corev1.SecretTypeTLS || s.Immutable != nil && *s.Immutable)
+}
+
 func managed(s *corev1.Secret) bool { return s.Labels[ManagedLabel] == ManagedValue }
 
 // Bundle returns the certificates that clients need to trust the serving certificate; nil if the Secret has none.
