@@ -28,10 +28,13 @@ func (h *hold) valid(now time.Time) bool {
 	return now.Before(h.until)
 }
 
+// extend sets the time at which the work expires, unless it was cancelled.
 func (h *hold) extend(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.until = until
+	if !h.until.IsZero() {
+		h.until = until
+	}
 }
 
 // end cancels the work at once.
@@ -97,8 +100,8 @@ func (r *Ring) release(h *hold) {
 	}
 }
 
-// extendHolds extends the work in progress as far as the last round allows. It does not extend work that began before the authority was
-// lost, or whose key now belongs to another member.
+// extendHolds extends the work in progress as far as the last round allows. It does not extend work that was cancelled, that began before the
+// authority was lost, or whose key now belongs to another member.
 func (r *Ring) extendHolds() {
 	for h := range r.holds {
 		if h.lost == r.view.lost && r.view.keeps(h.key) {

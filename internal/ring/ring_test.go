@@ -382,6 +382,48 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// Work that was cancelled stays cancelled, although the member renews its Lease and holds the key, or holds it again.
+func TestCancelledWorkStaysCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		a := s.join(t, "a")
+		work := map[string]context.Context{}
+		for _, k := range append(keys, "paused") {
+			ctx, release, ok := a.Hold(t.Context(), k)
+			if !ok {
+				t.Fatal("a does not hold " + k)
+			}
+			defer release()
+			work[k] = ctx
+		}
+		b := s.join(t, "b")
+		after(time.Minute)
+		var lost []string
+		for k, ctx := range work {
+			if ctx.Err() != nil {
+				lost = append(lost, k)
+			}
+		}
+		if len(lost) == 0 || len(lost) == len(work) {
+			t.Fatalf("%d pieces of work were cancelled", len(lost))
+		}
+		b.stop()
+		after(time.Minute)
+		for _, k := range lost {
+			if !Lapsed(work[k]) {
+				t.Fatalf("the work on %s goes on, which b held meanwhile", k)
+			}
+		}
+		a.Pause(true)
+		after(time.Minute)
+		for k, ctx := range work {
+			if !Lapsed(ctx) {
+				t.Fatalf("the work on %s goes on after the pause began", k)
+			}
+		}
+	})
+}
+
 // A client that only writes an annotation does not take the Lease.
 func TestEditedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
