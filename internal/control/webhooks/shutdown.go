@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ephor.invalid/ephor/internal/controller"
 	"ephor.invalid/ephor/internal/webhookconf"
 )
 
@@ -30,8 +31,11 @@ type Shutdown struct {
 	existed bool
 }
 
-// removalTimeout limits the time for the removal.
-const removalTimeout = 5 * time.Second
+// removalTimeout limits the time for the removal, and removalPause is the pause before it is tried again.
+const (
+	removalTimeout = 5 * time.Second
+	removalPause   = 250 * time.Millisecond
+)
 
 // Begin records whether the Deployment may exist, to distinguish its deletion from a process that never had one.
 func (s *Shutdown) Begin(ctx context.Context) {
@@ -49,14 +53,26 @@ func (s *Shutdown) End(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTimeout)
 	defer cancel()
-	why, err := s.reason(ctx)
-	if err == nil && why != "" {
-		s.Log.Warn("removing webhook configurations: no replica will answer", "deployment", s.Deployment.Name, "reason", why)
-		err = webhookconf.Remove(ctx, s.Client)
+	err := s.remove(ctx)
+	for err != nil && ctx.Err() == nil {
+		controller.Sleep(ctx, removalPause)
+		if again := s.remove(ctx); again == nil || ctx.Err() == nil {
+			err = again // otherwise it only says that the time is over
+		}
 	}
 	if err != nil {
 		s.Log.Error("webhook configurations may remain without a server", "error", err)
 	}
+}
+
+// remove removes the configurations if no Pod will replace this one.
+func (s *Shutdown) remove(ctx context.Context) error {
+	why, err := s.reason(ctx)
+	if err != nil || why == "" {
+		return err
+	}
+	s.Log.Warn("removing webhook configurations: no replica will answer", "deployment", s.Deployment.Name, "reason", why)
+	return webhookconf.Remove(ctx, s.Client)
 }
 
 // reason returns the reason why no Pod will replace this one; it is empty if one will.

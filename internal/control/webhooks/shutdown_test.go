@@ -1,11 +1,14 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,11 +24,21 @@ type deploymentAPI struct {
 	object  map[string]any
 	err     error
 	removed int
+	// passing are errors that the next requests get, one each; nil for an answer.
+	passing []error
+}
+
+// pass returns the error of the next request.
+func (a *deploymentAPI) pass() (err error) {
+	if len(a.passing) > 0 {
+		err, a.passing = a.passing[0], a.passing[1:]
+	}
+	return err
 }
 
 func (a *deploymentAPI) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
-	if a.err != nil {
-		return a.err
+	if err := cmp.Or(a.pass(), a.err); err != nil {
+		return err
 	}
 	if a.object == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "deployments"}, key.Name)
@@ -35,8 +48,42 @@ func (a *deploymentAPI) Get(_ context.Context, key client.ObjectKey, o client.Ob
 }
 
 func (a *deploymentAPI) DeleteAllOf(ctx context.Context, _ client.Object, _ ...client.DeleteAllOfOption) error {
+	if err := cmp.Or(a.pass(), ctx.Err()); err != nil {
+		return err
+	}
 	a.removed++
-	return ctx.Err()
+	return nil
+}
+
+// A request that fails while the process ends is repeated: no other process would remove the configurations.
+func TestRemoveOnShutdownAfterFailures(t *testing.T) {
+	refused := apierrors.NewTooManyRequests("try again later", 1)
+	for _, c := range []struct {
+		name    string
+		passing []error
+	}{
+		{"the Deployment cannot be read", []error{errors.New("connection refused"), errors.New("connection refused")}},
+		{"one kind cannot be removed", []error{nil, refused}},
+		{"the other kind cannot be removed", []error{nil, nil, errors.New("the leader of etcd changed")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out strings.Builder
+				api := &deploymentAPI{object: map[string]any{"spec": map[string]any{"replicas": int64(0)}}, passing: c.passing}
+				s := &Shutdown{Live: api, Client: api, Log: slog.New(slog.NewTextHandler(&out, nil)), Deployment: types.NamespacedName{Namespace: "ns", Name: "d"}}
+				ctx, stop := context.WithCancel(t.Context())
+				stop()
+				began := time.Now()
+				s.End(ctx)
+				if api.removed < 2 || len(api.passing) > 0 || strings.Contains(out.String(), "may remain") {
+					t.Errorf("%d removals; the log says %q", api.removed, out.String())
+				}
+				if spent := time.Since(began); spent > removalTimeout {
+					t.Errorf("it took %s", spent)
+				}
+			})
+		})
+	}
 }
 
 // The webhook configurations are removed if no replica will replace this process, and only then.
@@ -63,26 +110,28 @@ func TestRemoveOnShutdown(t *testing.T) {
 		{name: "the API server does not answer", before: replicas(1), err: errors.New("connection refused"), says: "connection refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var out strings.Builder
-			api := &deploymentAPI{object: c.before, err: c.first}
-			s := &Shutdown{Live: api, Client: api, Log: slog.New(slog.NewTextHandler(&out, nil)), Deployment: types.NamespacedName{Namespace: "ns", Name: "d"}}
-			if c.alone {
-				s.Deployment.Name = ""
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			s.Begin(ctx)
-			api.object, api.err = c.after, c.err
-			if !c.running {
-				stop()
-			}
-			s.End(ctx)
-			if (api.removed == 2) != c.removed || api.removed%2 != 0 {
-				t.Errorf("%d kinds of configurations were removed", api.removed)
-			}
-			if text := out.String(); !strings.Contains(text, c.says) || c.says == "" && text != "" {
-				t.Errorf("the log says %q", text)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				var out strings.Builder
+				api := &deploymentAPI{object: c.before, err: c.first}
+				s := &Shutdown{Live: api, Client: api, Log: slog.New(slog.NewTextHandler(&out, nil)), Deployment: types.NamespacedName{Namespace: "ns", Name: "d"}}
+				if c.alone {
+					s.Deployment.Name = ""
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				s.Begin(ctx)
+				api.object, api.err = c.after, c.err
+				if !c.running {
+					stop()
+				}
+				s.End(ctx)
+				if (api.removed == 2) != c.removed || api.removed%2 != 0 {
+					t.Errorf("%d kinds of configurations were removed", api.removed)
+				}
+				if text := out.String(); !strings.Contains(text, c.says) || c.says == "" && text != "" {
+					t.Errorf("the log says %q", text)
+				}
+			})
 		})
 	}
 }
