@@ -51,7 +51,9 @@ func (p *Paths) before(ctx context.Context) (writing, error) {
 		return writing{}, errors.New("the key of the webhook paths is not known")
 	}
 	now := p.now()
-	if standing && p.keepPlain(ctx, now) {
+	if !standing {
+		p.plain = time.Time{} // a later rollout begins anew
+	} else if p.keepPlain(ctx, now) {
 		return writing{wait: rolloutLook}, nil
 	}
 	asked := secret.Annotations[rotateAnnotation]

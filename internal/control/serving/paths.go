@@ -72,7 +72,7 @@ type Paths struct {
 	reported []webhookconf.CalledPath
 
 	rotation secretpath.Rotation // the state of the leader
-	plain    time.Time           // the time since which the leader keeps plain paths during a rollout
+	plain    time.Time           // the time since which the leader keeps plain paths during a rollout; zero without such paths
 	behind   controller.Pause    // of rounds of the leader that ended in a conflict
 }
 
