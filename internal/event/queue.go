@@ -336,7 +336,7 @@ func shorten(note string) string {
 const maxName = 230
 
 // objectName returns a valid prefix of an event's name: lower case, only letters, digits, dots and dashes, with letters or digits at both
-// ends.
+// ends and beside each dot.
 func objectName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -350,8 +350,14 @@ func objectName(name string) string {
 	if len(name) > maxName {
 		name = name[:maxName]
 	}
-	if name = strings.Trim(name, ".-"); name == "" {
+	var parts []string
+	for part := range strings.SplitSeq(name, ".") {
+		if part = strings.Trim(part, "-"); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
 		return "event"
 	}
-	return name
+	return strings.Join(parts, ".")
 }

@@ -14,6 +14,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"ephor.invalid/ephor/internal/settings"
 )
@@ -308,5 +309,18 @@ func TestObject(t *testing.T) {
 	o = q.object(&pending{event: Event{Regarding: Reference{Kind: "ClusterPolicy", Name: "---"}, Related: Reference{Kind: "Node", Name: "n"}}})
 	if o.Name != "event.1235" || o.Namespace != "default" || o.Related == nil {
 		t.Errorf("%+v", o)
+	}
+}
+
+// Names of roles and bindings may have characters that names of events may not.
+func TestObjectName(t *testing.T) {
+	for name, want := range map[string]string{
+		"web-1": "web-1", "Web_1.": "web-1", "system:node": "system-node", "a.b-c": "a.b-c", "a..b": "a.b", "team:.admins.:x": "team.admins.x", "..": "event",
+		strings.Repeat("a", 229) + ".b": strings.Repeat("a", 229),
+	} {
+		got := objectName(name)
+		if problems := validation.IsDNS1123Subdomain(got + ".1"); got != want || len(problems) > 0 {
+			t.Errorf("%s: %q, want %q; %v", name, got, want, problems)
+		}
 	}
 }
