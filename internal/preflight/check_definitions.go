@@ -64,9 +64,7 @@ var keepers = []keeper{
 		how: "Helm deletes it with an upgrade whose chart or values leave it out",
 	},
 	{
-		tool: "Argo CD", key: "argocd.argoproj.io/sync-options", value: "Prune=false", owns: func(o metav1.Object) bool {
-			return o.GetAnnotations()["argocd.argoproj.io/tracking-id"] != ""
-		},
+		tool: "Argo CD", key: "argocd.argoproj.io/sync-options", value: "Prune=false", owns: ownedByArgoCD,
 		how: "Argo CD prunes it with a sync whose manifests leave it out",
 	},
 	{
@@ -83,9 +81,16 @@ func ownedByHelm(o metav1.Object) bool {
 	return o.GetAnnotations()["meta.helm.sh/release-name"] != "" || o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm"
 }
 
+// ownedByArgoCD reports whether Argo CD applies the object. An Application tracks it by an annotation, or by a label that other tools also
+// set: then the field manager shows it.
+func ownedByArgoCD(o metav1.Object) bool {
+	return o.GetAnnotations()["argocd.argoproj.io/tracking-id"] != "" ||
+		slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(m.Manager, "argocd-") })
+}
+
 // kept reports whether the annotations prevent the deletion.
 func (k keeper) kept(o metav1.Object) bool {
-	return slices.Contains(strings.Split(o.GetAnnotations()[k.key], ","), k.value)
+	return slices.ContainsFunc(strings.Split(o.GetAnnotations()[k.key], ","), func(v string) bool { return strings.TrimSpace(v) == k.value })
 }
 
 // annotation returns the value that prevents the deletion; it preserves an existing value.

@@ -78,7 +78,7 @@ func (s *state) managers(u *unstructured.Unstructured) {
 func (s *state) toolOf(u *unstructured.Unstructured) string {
 	annotations := u.GetAnnotations()
 	switch {
-	case annotations["argocd.argoproj.io/tracking-id"] != "":
+	case ownedByArgoCD(u):
 		return "argocd-controller"
 	case u.GetLabels()["kustomize.toolkit.fluxcd.io/name"] != "":
 		return "kustomize-controller"

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -295,6 +296,37 @@ func TestKeep(t *testing.T) {
 	for _, o := range r.objects {
 		if o.GetName() == "policies.kyverno.io" && (o.GetAnnotations()["argocd.argoproj.io/sync-options"] != "Replace=true,Prune=false" || o.GetAnnotations()["kustomize.toolkit.fluxcd.io/prune"] != "disabled") {
 			t.Errorf("annotations %v", o.GetAnnotations())
+		}
+	}
+}
+
+// Argo CD tracks objects by a label of the application, unless it is told to track them by an annotation: then only the field manager shows
+// that it applies a definition.
+func TestArgoCDTracksByLabel(t *testing.T) {
+	for options, kept := range map[string]bool{"": false, "Replace=true": false, "Prune=false": true, "Replace=true, Prune=false": true} {
+		r, c := kyverno(t, nil, "deployed")
+		for _, o := range r.objects {
+			if o.GetName() != "policies.kyverno.io" {
+				continue
+			}
+			o.SetLabels(map[string]string{"app.kubernetes.io/instance": "kyverno"})
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "argocd-controller", Operation: metav1.ManagedFieldsOperationApply}})
+			if o.SetAnnotations(nil); options != "" {
+				o.SetAnnotations(map[string]string{"argocd.argoproj.io/sync-options": options})
+			}
+		}
+		var codes []string
+		for _, f := range Run(t.Context(), c).Findings {
+			if f.Object.Name == "policies.kyverno.io" {
+				codes = append(codes, f.Code)
+			}
+		}
+		want := []string{"definition-not-kept"}
+		if kept {
+			want = nil
+		}
+		if !slices.Equal(codes, want) {
+			t.Errorf("%q: %q, want %q", options, codes, want)
 		}
 	}
 }
