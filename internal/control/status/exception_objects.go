@@ -111,8 +111,8 @@ func (o *ExceptionObjects) count(ctx context.Context, exceptions []*policy.Excep
 
 func (o *ExceptionObjects) write(ctx context.Context, w *policystatus.Writer, x exceptionStatus, began time.Time) error {
 	object, err := policystatus.StoredException(ctx, o.Reader, x.exception)
-	if err != nil || object == nil {
-		return err
+	if err != nil || object == nil || string(object.GetUID()) != x.exception.UID {
+		return err // it was deleted, and another exception may have its name
 	}
 	_, err = w.WriteExceptionObjects(ctx, object, &x.status, began)
 	return err

@@ -66,3 +66,20 @@ func TestReportsAreReadOnceForAllExceptions(t *testing.T) {
 		t.Errorf("the next turn: the reports were read %d times, %v", len(reports.Actions()), err)
 	}
 }
+
+// What was counted for an exception is not written to another one that has its name now.
+func TestObjectsOfAReplacedException(t *testing.T) {
+	c, writes := counted(t)
+	now := time.Date(2026, 1, 31, 12, 1, 0, 0, time.UTC)
+	if mine, _, _ := policystatus.Turn(now, true); !mine {
+		now = now.Add(policystatus.ExceptionTurn)
+	}
+	earlier := *used
+	earlier.UID = "uid-before"
+	snapshot := catalog.New()
+	snapshot.SetException(&earlier)
+	o := &ExceptionObjects{Client: c, Reader: c, Snapshot: snapshot.Snapshot, Now: func() time.Time { return now }}
+	if _, err := o.once(t.Context()); err != nil || *writes != 0 {
+		t.Errorf("%d statuses were written, %v", *writes, err)
+	}
+}
