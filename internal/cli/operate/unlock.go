@@ -28,7 +28,8 @@ func NewUnlock() *cobra.Command {
 		Short: "Remove the webhook configurations temporarily, when admission blocks the cluster",
 		Long: "Unlock saves a copy of all webhook configurations of the installation in the Secret " + unlock.SecretName + "\n" +
 			"and deletes them. An annotation of the main ConfigMap (" + unlock.Annotation + ") tells the controllers until\n" +
-			"when not to create them again. Until then no policy is enforced. The command works in every state of the controllers.\n" +
+			"when not to create them again. Until then no webhook enforces a policy; policies of the API server that were generated from policies\n" +
+			"stay in force. The command works in every state of the controllers.\n" +
 			"With --restore it restores the configurations, even when no controller runs.",
 		Example: "  ephor unlock --for 30m\n  ephor unlock --restore",
 		Args:    cobra.NoArgs,
@@ -84,7 +85,7 @@ func open(cmd *cobra.Command, installation *unlock.Installation, lasting time.Du
 	if len(report.Configurations) == 0 {
 		fmt.Fprintln(out, "there were no webhook configurations")
 	}
-	fmt.Fprintf(out, "unlocked until %s: no policy is enforced before then, or before `%s unlock --restore`\n",
+	fmt.Fprintf(out, "unlocked until %s: no webhook enforces a policy before then, or before `%s unlock --restore`\n",
 		report.Until.Format(time.RFC3339), cmd.Root().DisplayName())
 	if report.Made {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there was no ConfigMap %s/%s, and it was made; an installation that reads another one (--namespace, --configmap) is not unlocked\n",
