@@ -155,7 +155,7 @@ func (p *admitting) build(ctx context.Context) error {
 	if err := p.paths.Begin(ctx); err != nil {
 		return err
 	}
-	clients, err := f.clients.Clients()
+	clients, err := f.clients.Clients(p.log)
 	if err != nil {
 		return err
 	}

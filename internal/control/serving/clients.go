@@ -3,6 +3,7 @@ package serving
 import (
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -11,12 +12,12 @@ import (
 )
 
 // Clients returns the configuration of the clients whose requests the admission server answers.
-func (f *ClientFlags) Clients() (admission.Clients, error) {
+func (f *ClientFlags) Clients(log *slog.Logger) (admission.Clients, error) {
 	c := admission.Clients{Names: f.clientNames, MinVersion: f.minVersion, QPS: f.sourceQPS, Burst: f.sourceBurst}
 	if f.clientCA == "" {
 		return c, nil
 	}
-	ca := &authorities{file: f.clientCA, now: time.Now}
+	ca := &authorities{file: f.clientCA, now: time.Now, log: log}
 	if _, err := ca.pool(); err != nil {
 		return c, err
 	}
@@ -28,8 +29,10 @@ func (f *ClientFlags) Clients() (admission.Clients, error) {
 type authorities struct {
 	file string
 	now  func() time.Time
+	log  *slog.Logger
 
 	mu      sync.Mutex
+	trouble string // the last logged error
 	looked  time.Time
 	changed time.Time
 	last    *x509.CertPool
@@ -38,7 +41,7 @@ type authorities struct {
 // lookAgain is the pause between two reads of the file.
 const lookAgain = 5 * time.Second
 
-// pool returns the certificates of the file. If a new version of the file cannot be read, the last valid version stays in use.
+// pool returns the certificates of the file. If a new version of the file cannot be read, the last valid version stays in use, and the log says so.
 func (a *authorities) pool() (*x509.CertPool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,14 +59,18 @@ func (a *authorities) pool() (*x509.CertPool, error) {
 		if text, err = os.ReadFile(a.file); err == nil {
 			pool := x509.NewCertPool()
 			if pool.AppendCertsFromPEM(text) {
-				a.last, a.changed = pool, info.ModTime()
+				a.last, a.changed, a.trouble = pool, info.ModTime(), ""
 				return pool, nil
 			}
 			err = fmt.Errorf("%s contains no certificate", a.file)
 		}
 	}
-	if a.last != nil {
-		return a.last, nil
+	if a.last == nil {
+		return nil, fmt.Errorf("--client-ca-file: %w", err)
 	}
-	return nil, fmt.Errorf("--client-ca-file: %w", err)
+	if text := err.Error(); text != a.trouble {
+		a.trouble = text
+		a.log.Warn("the authorities for client certificates cannot be read again: the earlier ones stay in use", "flag", "--client-ca-file", "error", err)
+	}
+	return a.last, nil
 }

@@ -3,6 +3,7 @@ package serving
 import (
 	"crypto/tls"
 	"encoding/pem"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ func TestAuthoritiesFollowTheirFile(t *testing.T) {
 	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	f := &ClientFlags{clientCA: file}
-	if _, err := f.Clients(); err == nil || !strings.Contains(err.Error(), "--client-ca-file") {
+	if _, err := f.Clients(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--client-ca-file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	at := time.Now()
@@ -35,12 +36,13 @@ func TestAuthoritiesFollowTheirFile(t *testing.T) {
 		}
 	}
 	write("nothing")
-	if _, err := f.Clients(); err == nil || !strings.Contains(err.Error(), "contains no certificate") {
+	if _, err := f.Clients(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "contains no certificate") {
 		t.Errorf("a file without certificates: %v", err)
 	}
 	write(good)
 	now := time.Unix(0, 0)
-	a := &authorities{file: file, now: func() time.Time { return now }}
+	var log strings.Builder
+	a := &authorities{file: file, now: func() time.Time { return now }, log: slog.New(slog.NewTextHandler(&log, nil))}
 	pool := func() any {
 		t.Helper()
 		p, err := a.pool()
@@ -59,12 +61,27 @@ func TestAuthoritiesFollowTheirFile(t *testing.T) {
 	if second == first {
 		t.Error("a new content is not read")
 	}
-	for _, change := range []func(){func() { write("broken") }, func() { _ = os.Remove(file) }} {
-		change()
-		now = now.Add(lookAgain)
-		if pool() != second {
-			t.Error("an unreadable version replaced a valid one")
+	for _, c := range []struct {
+		change func()
+		says   string
+	}{{func() { write("broken") }, "contains no certificate"}, {func() { _ = os.Remove(file) }, "no such file"}} {
+		c.change()
+		log.Reset()
+		for range 3 {
+			now = now.Add(lookAgain)
+			if pool() != second {
+				t.Error("an unreadable version replaced a valid one")
+			}
 		}
+		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, c.says) {
+			t.Errorf("the log says %q, want one line with %q", text, c.says)
+		}
+	}
+	log.Reset()
+	write(good)
+	now = now.Add(lookAgain)
+	if third := pool(); third == second || log.Len() > 0 {
+		t.Errorf("a version that can be read again is not used; the log says %q", log.String())
 	}
 }
 
@@ -93,7 +110,7 @@ func TestServingFlags(t *testing.T) {
 		if err == nil && f.minVersion != c.min {
 			t.Errorf("%+v: %+v", c, f)
 		}
-		if clients, err := f.Clients(); err != nil || clients.Authorities != nil {
+		if clients, err := f.Clients(slog.New(slog.DiscardHandler)); err != nil || clients.Authorities != nil {
 			t.Errorf("%+v: %+v, %v", c, clients, err)
 		}
 	}
