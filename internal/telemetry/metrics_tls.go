@@ -74,21 +74,24 @@ func (o *Telemetry) Certificate(name string, cfg *rest.Config, want certs.Config
 	keeper := &certs.Keeper{}
 	o.ObserveCertificates(keeper)
 	issue := &certs.Reconciler{Config: want, Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.Log}
-	return keeper, controller.Row{Name: name, Reconcile: func(ctx context.Context, _ string) (time.Duration, error) {
-		next, err := issue.Reconcile(ctx)
-		if err != nil {
-			return 0, err
-		}
-		var ca, pair corev1.Secret
-		err = errors.Join(
-			c.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.CASecret}, &ca),
-			c.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.TLSSecret}, &pair))
-		if err == nil {
-			err = keeper.Load(&ca, &pair)
-		}
-		if next == 0 || next > lookForCertificate {
-			next = lookForCertificate
-		}
-		return next, err
-	}}, nil
+	return keeper, controller.Row{Name: name, Reconcile: controller.Singleton(func(ctx context.Context) (time.Duration, error) { return renewAndLoad(ctx, issue, keeper) })}, nil
+}
+
+// renewAndLoad renews a certificate if that is due, and serves the one that is stored, also if the renewal fails.
+func renewAndLoad(ctx context.Context, issue *certs.Reconciler, keeper *certs.Keeper) (time.Duration, error) {
+	next, failed := issue.Reconcile(ctx)
+	var ca, pair corev1.Secret
+	err := errors.Join(
+		issue.Reader.Get(ctx, client.ObjectKey{Namespace: issue.Config.Namespace, Name: issue.Config.CASecret}, &ca),
+		issue.Reader.Get(ctx, client.ObjectKey{Namespace: issue.Config.Namespace, Name: issue.Config.TLSSecret}, &pair))
+	if err == nil {
+		err = keeper.Load(&ca, &pair)
+	}
+	if failed != nil {
+		return 0, failed // usually the cause of the other error, too
+	}
+	if next == 0 || next > lookForCertificate {
+		next = lookForCertificate
+	}
+	return next, err
 }
