@@ -300,7 +300,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Argo CD tracks objects by a label of the application, unless it is told to track them by an annotation: then only the field manager shows
+// Argo CD tracks objects by a label of the application, unless it is configured to use an annotation: then only the field manager shows
 // that it applies a definition.
 func TestArgoCDTracksByLabel(t *testing.T) {
 	for options, kept := range map[string]bool{"": false, "Replace=true": false, "Prune=false": true, "Replace=true, Prune=false": true} {
