@@ -54,7 +54,7 @@ func (s *Shutdown) End(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTimeout)
 	defer cancel()
 	err := s.remove(ctx)
-	for err != nil && ctx.Err() == nil {
+	for err != nil && !apierrors.IsForbidden(err) && ctx.Err() == nil {
 		controller.Sleep(ctx, removalPause)
 		if again := s.remove(ctx); again == nil || ctx.Err() == nil {
 			err = again // otherwise it only says that the time is over

@@ -86,6 +86,21 @@ func TestRemoveOnShutdownAfterFailures(t *testing.T) {
 	}
 }
 
+// A right that is gone, as during an uninstallation, does not come back: the process does not wait for it.
+func TestShutdownWithoutRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		api := &deploymentAPI{err: apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "d", errors.New("no right"))}
+		s := &Shutdown{Live: api, Client: api, Log: slog.New(slog.NewTextHandler(&out, nil)), Deployment: types.NamespacedName{Namespace: "ns", Name: "d"}}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		began := time.Now()
+		if s.End(ctx); time.Since(began) > 0 || !strings.Contains(out.String(), "no right") {
+			t.Errorf("it took %s; the log says %q", time.Since(began), out.String())
+		}
+	})
+}
+
 // The webhook configurations are removed if no replica will replace this process, and only then.
 func TestRemoveOnShutdown(t *testing.T) {
 	replicas := func(n int64) map[string]any { return map[string]any{"spec": map[string]any{"replicas": n}} }
