@@ -43,7 +43,7 @@ var calls = map[string]struct {
 	"random":        {1, "random.random(%1)", textShape},
 	"time_to_cron":  {1, "time.toCron(timestamp(%1))", textShape},
 	"time_add":      {2, "string(timestamp(%1) + duration(%2))", textShape},
-	"time_utc":      {1, "string(timestamp(%1))", textShape},
+	"time_utc":      {1, "string(timestamp(int(timestamp(%1))))", textShape}, // without fractions
 }
 
 // call converts a function.
@@ -84,6 +84,8 @@ func (s *search) function(name string, a []term) (term, bool) {
 	switch {
 	case n > 0 && a[0].shape == quantityShape && slices.Contains([]string{"round", "ceil", "floor", "abs"}, name):
 		return s.unknown("the function " + name + "() of a quantity")
+	case name == "reverse" && n == 1 && a[0].shape != listShape:
+		return s.unknown("the function reverse() of what may be a text")
 	case name == "contains" && n == 2:
 		return s.contains(a[0], a[1])
 	case name == "items" && n == 3 && isLiteral(a[1].text) && isLiteral(a[2].text):
@@ -105,7 +107,7 @@ func (s *search) function(name string, a []term) (term, bool) {
 		keys := member("(" + first + ".map(" + y + ", " + y + ") + " + second + ".filter(" + y + ", !(" + y + " in " + first + ")))")
 		return term{expr: s.mapOf(keys, i, x, x+" in "+second+" ? dyn("+second+"["+x+"]) : dyn("+first+"["+x+"])"), shape: mapShape}, true
 	case name == "to_boolean" && n == 1:
-		return term{expr: comparison("string(" + a[0].text + ").lowerAscii() == 'true'"), shape: boolShape}, true
+		return term{expr: member("{'true': true, 'false': false}[string(" + a[0].text + ").lowerAscii()]"), shape: boolShape}, true // another text is an error
 	case name == "type" && n == 1:
 		v := a[0].value().text
 		names := expr{"type(" + v + ") == string ? 'string' : type(" + v + ") == bool ? 'boolean' : type(" + v + ") == list ? 'array' : type(" + v + ") == map ? 'object' : 'number'", bindsTernary}
@@ -151,6 +153,8 @@ func (s *search) function(name string, a []term) (term, bool) {
 		return term{expr: globText(member("string("+a[1].text+")"), literalOf(a[0].text)), shape: boolShape}, true
 	case name == "pattern_match" && n == 2:
 		return term{expr: member("string(" + a[1].text + ").matches(" + globOf(a[0].expr) + ")"), shape: boolShape}, true
+	case name == "lookup" && n == 2 && a[1].shape == numberShape:
+		return term{expr: member(a[0].within(bindsMember) + "[" + a[1].text + "]"), given: comparison("size(" + a[0].text + ") > " + a[1].within(bindsUnary))}, true
 	case name == "lookup" && n == 2:
 		x, at := a[0].within(bindsMember), a[1].text
 		return term{expr: member(x + "[" + at + "]"), given: comparison(a[1].within(bindsUnary) + " in " + a[0].within(bindsUnary))}, true
@@ -266,6 +270,9 @@ func isSplit(e string) bool {
 // contains converts contains() of a text or a list.
 func (s *search) contains(in, part term) (term, bool) {
 	inList := comparison(part.within(bindsUnary) + " in " + in.within(bindsUnary))
+	if in.shape == listShape && part.there() != yes { // a list may contain null
+		inList = comparison(s.orNull(part).within(bindsUnary) + " in " + in.within(bindsUnary))
+	}
 	inText := member(in.within(bindsMember) + ".contains(" + part.text + ")")
 	switch {
 	case in.shape == listShape:
@@ -347,9 +354,10 @@ var comparator = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(>=|<=|!=|==|=|!|>|<)?\s*([0-9]+\.[0-9]+\.[0-9]+\S*)$`)
 })
 
-// versions converts semver_compare with a range such as ">=1.2.3 <2.0.0 || 3.0.0".
+// versions converts semver_compare with a range such as ">=1.2.3 <2.0.0 || 3.0.0". What is no version counts as 0.0.0.
 func (s *search) versions(version term, wanted string) (term, bool) {
 	var alternatives []expr
+	of := "semver(isSemver(" + version.text + ") ? " + version.within(bindsOr) + " : '0.0.0')"
 	for _, alternative := range strings.Split(wanted, "||") {
 		all := yes
 		for _, one := range strings.Fields(alternative) {
@@ -361,7 +369,7 @@ func (s *search) versions(version term, wanted string) (term, bool) {
 			if operator == "" {
 				operator = m[1]
 			}
-			all = and(all, comparison("semver("+version.text+").compareTo(semver("+text(m[2])+")) "+operator+" 0"))
+			all = and(all, comparison(of+".compareTo(semver("+text(m[2])+")) "+operator+" 0"))
 		}
 		alternatives = append(alternatives, all)
 	}
@@ -393,8 +401,12 @@ func (s *search) time(name string, a []term) (term, bool) {
 	return term{}, false
 }
 
-// extreme converts the largest or smallest number of a list.
+// extreme converts the largest or smallest number or text of a list.
 func (s *search) extreme(name string, list term) (term, bool) {
+	if list.elements == textShape {
+		at := map[string]string{"max": "size(" + list.text + ") - 1", "min": "0"}[name]
+		return term{expr: member(list.within(bindsMember) + ".sort()[" + at + "]"), shape: textShape, given: comparison("size(" + list.text + ") > 0")}, true
+	}
 	return term{expr: member("math." + map[string]string{"max": "greatest", "min": "least"}[name] + "(" + numbers(s, list).text + ")"), shape: numberShape, given: comparison("size(" + list.text + ") > 0")}, true
 }
 

@@ -196,6 +196,10 @@ func (c *converter) condition(m map[string]any, path string) expr {
 		return no
 	}
 	out := c.compared(key, operator, m["value"], path)
+	if (out == yes || out == no) && mayFail(m) { // a comparison with a known result still evaluates its key
+		reads := and(key.filled(), comparison("dyn("+key.value().text+") == null"))
+		out = expr{reads.within(bindsOr) + " ? " + out.text + " : " + out.text, bindsTernary}
+	}
 	for _, d := range c.demands[before:] { // a variable inside another one is an error if it is missing, even if the other one has an empty list
 		if source, _ := m["key"].(string); !loops().MatchString(out.text) && !strings.Contains(source, "&&") {
 			continue
@@ -224,17 +228,34 @@ func (c *converter) compared(key term, operator string, v any, path string) expr
 			return and(given, or(not(c.equal(key, s, path)), member("isQuantity(string("+key.value().text+"))")))
 		}
 		return and(given, not(c.equal(key, v, path)))
-	case "GreaterThan", "DurationGreaterThan":
+	case "GreaterThan":
 		return and(given, c.order(key, ">", v, path))
-	case "GreaterThanOrEquals", "DurationGreaterThanOrEquals":
+	case "DurationGreaterThan":
+		return and(given, c.orderOfDurations(key, ">", v, path))
+	case "GreaterThanOrEquals":
 		return and(given, c.order(key, ">=", v, path))
-	case "LessThan", "DurationLessThan":
+	case "DurationGreaterThanOrEquals":
+		return and(given, c.orderOfDurations(key, ">=", v, path))
+	case "LessThan":
 		return and(given, c.order(key, "<", v, path))
-	case "LessThanOrEquals", "DurationLessThanOrEquals":
+	case "DurationLessThan":
+		return and(given, c.orderOfDurations(key, "<", v, path))
+	case "LessThanOrEquals":
 		return and(given, c.order(key, "<=", v, path))
+	case "DurationLessThanOrEquals":
+		return and(given, c.orderOfDurations(key, "<=", v, path))
 	case "AnyIn", "AllIn", "AnyNotIn", "AllNotIn":
 		return c.membership(key, operator, v, path)
-	case "In":
+	case "In", "NotIn":
+		if list, exact := exactList(v); key.shape == listShape && !key.maybeList && exact {
+			return and(given, c.amongExactly(key, list, operator == "NotIn"))
+		}
+		if operator == "NotIn" {
+			if oneText(v) { // nothing is outside of it
+				return no
+			}
+			return c.membership(key, "AnyNotIn", v, path)
+		}
 		if oneText(v) { // a list is not in it
 			switch {
 			case key.shape == listShape:
@@ -242,16 +263,62 @@ func (c *converter) compared(key term, operator string, v any, path string) expr
 			case key.shape == anyShape || key.maybeList:
 				return and(given, comparison("type("+key.value().text+") != list"), c.anyGlob(member("string("+key.value().text+")"), []string{v.(string)}))
 			}
+			return and(given, c.anyGlob(asTexts(key.value().atom(), key), []string{v.(string)})) // a range is a text here
 		}
 		return c.membership(key, "AllIn", v, path)
-	case "NotIn":
-		if oneText(v) { // nothing is outside of it
-			return no
-		}
-		return c.membership(key, "AnyNotIn", v, path)
 	}
 	c.refuse(path+".operator", "the operator "+operator+" is not converted", "")
 	return no
+}
+
+// exactList returns the literal values among which In and NotIn look for the elements of a list: nil if no list is in them or outside, because
+// they are not all texts. It reports false for a value with variables, and for a text.
+func exactList(v any) (list []any, ok bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			s, isText := e.(string)
+			if !isText {
+				return nil, isLiteralValue(e)
+			}
+			if strings.Contains(s, "{{") {
+				return nil, false
+			}
+		}
+		return v, true
+	case string:
+		if strings.Contains(v, "{{") || oneText(v) {
+			return nil, false
+		}
+		parsed, _ := value.DecodeJSON([]byte(v))
+		of, isList := parsed.([]any)
+		if !isList {
+			return nil, false
+		}
+		return exactList(of)
+	}
+	return nil, true
+}
+
+// amongExactly converts In and NotIn for a key that is a list: wildcards are letters.
+func (c *converter) amongExactly(key term, list []any, outside bool) expr {
+	if list == nil {
+		return no
+	}
+	texts := make([]string, len(list))
+	for i, e := range list {
+		s, _ := e.(string)
+		texts[i] = text(s)
+	}
+	x := c.variableOf(key.expr)
+	in := comparison("dyn(" + x + ") in [" + strings.Join(texts, ", ") + "]")
+	if key.elements == textShape {
+		in = comparison(x + " in [" + strings.Join(texts, ", ") + "]")
+	}
+	if outside {
+		return key.macro("exists", x, not(in))
+	}
+	return key.macro("all", x, in)
 }
 
 // oneText reports whether a value is a literal text that is no list in JSON.
@@ -283,13 +350,16 @@ func (c *converter) equal(key term, v any, path string) expr {
 		if !ok {
 			return no
 		}
+		if key.shape != other.shape {
+			at = dynamic(key.value())
+		}
 		return and(other.filled(), comparison(at.within(bindsUnary)+" == "+other.value().within(bindsUnary)))
 	}
 	switch v := v.(type) {
 	case string:
 		switch key.shape {
 		case boolShape:
-			return comparison(at.within(bindsUnary) + " == " + text(v)) // false for a key of another type
+			return comparison(dynamic(key.value()).within(bindsUnary) + " == " + text(v)) // false for a key of another type
 		case numberShape:
 			if !wholeNumber().MatchString(v) {
 				return no
@@ -301,6 +371,9 @@ func (c *converter) equal(key term, v any, path string) expr {
 			}
 		case durationShape, quantityShape:
 			return c.order(key, "==", v, strings.TrimSuffix(path, ".value"))
+		}
+		if wholeNumber().MatchString(v) || v == "true" || v == "false" {
+			at = dynamic(key.value())
 		}
 		return c.same(at, v, path)
 	case bool:
@@ -316,17 +389,17 @@ func (c *converter) equal(key term, v any, path string) expr {
 		if key.shape == textShape && !key.maybeList {
 			return no
 		}
-		return comparison(at.within(bindsUnary) + " == " + strconv.FormatBool(v))
+		return comparison(dynamic(key.value()).within(bindsUnary) + " == " + strconv.FormatBool(v))
 	case int64:
 		if key.shape == numberShape {
 			return comparison(computed(key, at).text + " == " + strconv.FormatInt(v, 10))
 		}
-		return number(at, strconv.FormatInt(v, 10))
+		return comparison(dynamic(key.value()).within(bindsUnary) + " == " + strconv.FormatInt(v, 10)) // a text equals no number
 	case float64:
 		if key.shape == numberShape {
-			return comparison(computed(key, at).text + " == " + strconv.FormatFloat(v, 'f', -1, 64))
+			return comparison(dynamic(key.value()).text + " == " + strconv.FormatFloat(v, 'f', -1, 64))
 		}
-		return number(at, strconv.FormatFloat(v, 'f', -1, 64))
+		return comparison(dynamic(key.value()).within(bindsUnary) + " == " + strconv.FormatFloat(v, 'f', -1, 64))
 	case nil:
 		return no
 	case []any, map[string]any:
@@ -339,6 +412,21 @@ func (c *converter) equal(key term, v any, path string) expr {
 	c.refuse(path, "Equals with "+value.TypeName(v)+" is not converted", "")
 	return no
 }
+
+// dynamic returns a value that can be compared with one of another type. Only fields, also with a default, have no type that is known before the
+// evaluation.
+func dynamic(v expr) expr {
+	if v.binds == bindsMember && untyped().MatchString(v.text) {
+		return v
+	}
+	return member("dyn(" + v.text + ")")
+}
+
+// untyped matches a path, and what ends with a field.
+var untyped = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(paths + `|\.\w+$`) })
+
+// paths is a regular expression of paths, also with a default.
+const paths = `^\w+(\.\??\w+|\[\??('[^']*'|\w+)\])*(\.orValue\(('[^']*'|\w+|\[\]|\{\})\))?$`
 
 // computed returns a number that can be compared with a number of another type.
 func computed(key term, at expr) expr {
@@ -395,7 +483,7 @@ func (c *converter) order(key term, operator string, v any, path string) expr {
 		}
 		b := measure.NewBound(v)
 		_, quantity := b.Quantity()
-		if d, ok := b.Duration(); ok && !quantity {
+		if d, ok := b.Duration(); ok && (!quantity || key.shape == numberShape && quantity && !plainNumber().MatchString(v)) {
 			return longer(at, operator, text(d.String()))
 		}
 		if key.shape == numberShape {
@@ -403,6 +491,10 @@ func (c *converter) order(key term, operator string, v any, path string) expr {
 				return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatFloat(f, 'f', -1, 64))
 			}
 			return no
+		}
+		if !quantity && version().MatchString(v) {
+			of := "string(" + at.text + ")"
+			return and(member("isSemver("+of+")"), comparison("semver("+of+").compareTo(semver("+text(v)+")) "+operator+" 0"))
 		}
 		if !quantity {
 			return no // a word has no order
@@ -414,6 +506,39 @@ func (c *converter) order(key term, operator string, v any, path string) expr {
 	c.refuse(path, "a greater or less comparison with a value that is not a constant is not converted", "")
 	return no
 }
+
+// plainNumber matches numbers without a unit.
+var plainNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+0-9.eE]+$`) })
+
+// orderOfDurations converts DurationGreaterThan and its like: a number counts as seconds, a text without a unit is no duration.
+func (c *converter) orderOfDurations(key term, operator string, v any, path string) expr {
+	var bound string
+	switch v := v.(type) {
+	case int64, float64:
+		bound = value.JSON(v) + "s"
+	case string:
+		if isLiteralValue(v) {
+			bound = v
+		}
+	}
+	d, ok := measure.NewBound(bound).Duration()
+	at := key.value().atom()
+	switch {
+	case !isLiteralValue(v) || key.shape == durationShape:
+		return c.order(key, operator, v, path)
+	case !ok || key.shape == boolShape || key.shape == listShape:
+		return no
+	case key.shape == numberShape:
+		return longer(at, operator, text(d.String()))
+	case key.shape == textShape && !key.maybeList:
+		return durationText(at, operator, text(d.String()))
+	}
+	seconds := comparison("duration(string(" + at.text + ") + 's') " + operator + " duration(" + text(d.String()) + ")")
+	return or(and(expr{"type(" + at.text + ") in [int, double]", bindsComparison}, seconds), durationText(at, operator, text(d.String())))
+}
+
+// version matches semantic versions.
+var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`) })
 
 // orderOf compares a key with a variable, as numbers or as quantities.
 func (c *converter) orderOf(key term, operator string, v, path string) expr {
@@ -440,7 +565,7 @@ func (c *converter) orderOf(key term, operator string, v, path string) expr {
 	firstIs, first := quantity(key)
 	secondIs, second := quantity(other)
 	compared := and(secondIs, comparison(first.within(bindsMember)+".compareTo("+second.text+") "+operator+" 0"))
-	if lookups().MatchString(first.text) { // its error is one of the condition
+	if lookups().MatchString(first.text) || key.present() != yes { // its error is one of the condition
 		return and(given, expr{firstIs.within(bindsOr) + " ? " + compared.within(bindsOr) + " : false", bindsTernary})
 	}
 	return and(given, firstIs, compared)
@@ -461,6 +586,12 @@ func longer(key expr, operator, bound string) expr {
 	value := "string(" + key.text + ")"
 	return or(
 		and(member(value+".matches('^-?[0-9]+([.][0-9]+)?$')"), comparison("duration("+value+" + 's') "+operator+" duration("+bound+")")),
-		and(member(value+".matches("+text(durations)+")"), comparison("duration("+value+") "+operator+" duration("+bound+")")),
+		durationText(key, operator, bound),
 	)
+}
+
+// durationText compares the text of a duration with another duration.
+func durationText(key expr, operator, bound string) expr {
+	value := "string(" + key.text + ")"
+	return and(member(value+".matches("+text(durations)+")"), comparison("duration("+value+") "+operator+" duration("+bound+")"))
 }

@@ -12,13 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"ephor.invalid/ephor/internal/compile"
 	"ephor.invalid/ephor/internal/convert"
-	"ephor.invalid/ephor/internal/diag"
-	"ephor.invalid/ephor/internal/family/deleting"
-	"ephor.invalid/ephor/internal/family/generating"
-	"ephor.invalid/ephor/internal/family/imagevalidating"
-	"ephor.invalid/ephor/internal/family/mutating"
-	"ephor.invalid/ephor/internal/family/validating"
 	"ephor.invalid/ephor/internal/kinds"
 	"ephor.invalid/ephor/internal/policy"
 	kindschema "ephor.invalid/ephor/internal/schema"
@@ -78,22 +73,12 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// decoded returns the mistakes in the fields of a policy.
-func decoded(object map[string]any) (diags diag.List) {
-	kind, _ := object["kind"].(string)
-	switch strings.TrimPrefix(kind, "Namespaced") {
-	case mutating.Kind:
-		_, diags = mutating.Decode(object)
-	case generating.Kind:
-		_, diags = generating.Decode(object)
-	case deleting.Kind:
-		_, diags = deleting.Decode(object)
-	case imagevalidating.Kind:
-		_, diags = imagevalidating.Decode(object)
-	default:
-		_, diags = validating.Decode(object)
+// compiles fails the test if a policy is invalid.
+func compiles(t *testing.T, rule string, object map[string]any) {
+	t.Helper()
+	if _, diags := compile.One(compile.Object{Value: object}); diags.HasErrors() {
+		t.Errorf("rule %s: %v", rule, diags.Errors())
 	}
-	return diags
 }
 
 // converted returns the conversions of the rules in text: the spec of each policy, and the remarks.
@@ -133,9 +118,7 @@ func converted(t *testing.T, text []byte) string {
 				t.Fatal(err)
 			}
 			out.Write(raw)
-			if diags := decoded(r.Policy); diags.HasErrors() {
-				t.Errorf("rule %s: %v", r.Name, diags)
-			}
+			compiles(t, r.Name, r.Policy)
 		}
 		for _, more := range r.More {
 			raw, err := yaml.Marshal(more)
@@ -143,6 +126,7 @@ func converted(t *testing.T, text []byte) string {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(&out, "---\n%s", raw)
+			compiles(t, r.Name, more)
 		}
 		for _, x := range r.Reasons {
 			fmt.Fprintf(&out, "no way: %s: %s\n", x.Path, x.Text)

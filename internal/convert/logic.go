@@ -223,6 +223,9 @@ func (s *search) comparison(t *jmespath.Tree, current *term) (expr, bool) {
 	l, r := left.there(), right.there()
 	if operator == "==" || operator == "!=" {
 		same := comparison(left.value().within(bindsUnary) + " == " + right.value().within(bindsUnary))
+		if left.shape != right.shape || computes().MatchString(left.text+" "+right.text) {
+			same = comparison(dynamic(left.value()).within(bindsUnary) + " == " + right.value().within(bindsUnary))
+		}
 		var out expr
 		switch {
 		case r == no: // null

@@ -213,7 +213,7 @@ func (c *converter) amongVariable(key term, v, path string) (a among, ok bool) {
 		return among{holds: func(x expr) expr {
 			return values.macro("exists", p, member(asTexts(x, key).within(bindsMember)+".matches("+globOf(member(p))+")"))
 		}}, true
-	case other.shape == listShape:
+	case other.shape == listShape && !other.maybeList:
 		return among{holds: func(x expr) expr { return comparison(x.text + " in " + values.within(bindsUnary)) }}, true
 	case other.shape == textShape && !other.maybeList:
 		if wildcard.Has(literals(v)) {
@@ -232,5 +232,5 @@ func (c *converter) amongVariable(key term, v, path string) (a among, ok bool) {
 
 // globOf returns a regular expression for a text with wildcards that is known when the rule is evaluated.
 func globOf(p expr) string {
-	return "'^' + regex.replace(string(" + p.text + "), '[^A-Za-z0-9_*?]', '\\\\\\\\\\\\0').replace('*', '.*').replace('?', '.') + '$'"
+	return "'^(?s)' + regex.replace(string(" + p.text + "), '[!-)+-/:->@[-^`{-~]', '\\\\\\\\\\\\0').replace('*', '.*').replace('?', '.') + '$'"
 }

@@ -128,18 +128,30 @@ func (s *search) inText(t term) string { return s.converter.inText(t) }
 func (c *converter) inText(t term) string { return c.textOf(t).within(bindsComparison) }
 
 func (c *converter) textOf(t term) expr {
-	v := t.value()
+	v, given := t.value(), t.filled()
 	var out expr
 	switch {
+	case given == no:
+		return member("'null'")
 	case t.shape == textShape && !t.maybeList:
 		out = v
-	case t.shape == listShape, t.shape == mapShape:
+	case t.shape == quantityShape: // of a message
+		out = member("string(" + v.within(bindsMember) + ".asApproximateFloat())")
+	case t.shape == listShape, t.shape == mapShape, t.shape == numberShape && computes().MatchString(v.text): // string() has exponents from a million
 		out = member("json.marshal(" + v.text + ")")
+	case t.shape == anyShape && !isPath().MatchString(v.text) && !strings.Contains(t.root.text, "'configmaps'"): // its type is known only then
+		out = expr{"type(" + v.text + ") == string ? " + v.within(bindsOr) + " : json.marshal(" + v.text + ")", bindsTernary}
 	default:
 		out = member("string(" + v.text + ")")
 	}
-	if given := t.filled(); given != yes {
+	if given != yes {
 		return expr{given.within(bindsOr) + " ? " + out.within(bindsOr) + " : 'null'", bindsTernary}
 	}
 	return out
 }
+
+// computes matches expressions that may be numbers with fractions.
+var computes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?\(?(double|math)\b|asApproximateFloat`) })
+
+// isPath matches paths.
+var isPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(paths) })

@@ -179,6 +179,10 @@ func (c *converter) texts(s, path string) ([]string, bool) {
 		if !ok {
 			return nil, false
 		}
+		if (v.shape == durationShape || v.shape == quantityShape) && !c.inMessage && !strings.HasSuffix(path, ".message") {
+			c.refuse(path, "the text of a duration or a quantity is not converted", "")
+			return nil, false
+		}
 		c.hear(v)
 		out = append(out, c.inText(v))
 	}
