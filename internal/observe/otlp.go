@@ -37,6 +37,11 @@ const (
 // Export sends all metrics to a collector every 2 seconds until ctx is done, and then once more. If the collector does not answer, it
 // logs that once until the collector answers again.
 func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) error {
+	return m.export(ctx, c, log, flushTimeout)
+}
+
+// export is Export with a time limit of the last export.
+func (m *Metrics) export(ctx context.Context, c Collector, log *slog.Logger, last time.Duration) error {
 	options := []otlpmetricgrpc.Option{
 		otlpmetricgrpc.WithEndpoint(c.Address),
 		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}), // no retries: the next export contains all numbers, too
@@ -51,7 +56,7 @@ func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) err
 		return fmt.Errorf("export metrics to %s: %w", c.Address, err)
 	}
 	defer func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), last)
 		defer cancel()
 		_ = exporter.Shutdown(stop)
 	}()
@@ -78,7 +83,7 @@ func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) err
 	for {
 		select {
 		case <-ctx.Done():
-			send(context.WithoutCancel(ctx), flushTimeout)
+			send(context.WithoutCancel(ctx), last)
 			return nil
 		case <-ticker.C:
 			send(ctx, exportTimeout)

@@ -147,7 +147,7 @@ func TestExport(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop() // the process ends: the last numbers are sent
 		var log bytes.Buffer
-		if err := m.Export(ctx, to, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		if err := m.export(ctx, to, slog.New(slog.NewTextHandler(&log, nil)), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		c.mu.Lock()
@@ -193,7 +193,6 @@ func TestExport(t *testing.T) {
 func TestExportManySeries(t *testing.T) {
 	c, to := collect(t, false)
 	m := NewMetrics(Options{})
-	// Few long series: the last export has only 5 seconds, also on a busy machine with -race.
 	const namespaces = 1800
 	long := strings.Repeat("n", 300)
 	p, r := program(long)
@@ -204,7 +203,7 @@ func TestExportManySeries(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var log bytes.Buffer
-	if err := m.Export(ctx, to, slog.New(slog.NewTextHandler(&log, nil))); err != nil || log.Len() > 0 {
+	if err := m.export(ctx, to, slog.New(slog.NewTextHandler(&log, nil)), time.Minute); err != nil || log.Len() > 0 {
 		t.Fatal(err, &log)
 	}
 	c.mu.Lock()
