@@ -239,7 +239,8 @@ type bareExpression struct {
 	named bool
 }
 
-// bareExpressions returns the JMESPath expressions without braces: foreach lists and jmesPath fields.
+// bareExpressions returns the JMESPath expressions without braces: foreach lists and jmesPath fields. In arbitrary objects, such as a policy
+// that the rule makes, these are ordinary fields.
 func bareExpressions(tree map[string]any) []bareExpression {
 	var out []bareExpression
 	walkFields(tree, "", func(in map[string]any, key, text, path string) {
@@ -264,6 +265,9 @@ func walkFields(v any, path string, visit func(in map[string]any, key, text, pat
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			if text, ok := v[k].(string); ok {
 				visit(v, k, text, path+"/"+k)
+				continue
+			}
+			if slices.Contains(free, k) {
 				continue
 			}
 			walkFields(v[k], path+"/"+k, visit)
