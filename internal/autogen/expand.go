@@ -109,11 +109,11 @@ func (f *family) validation(validate map[string]any, v *kyvernov1.Validation) bo
 	}
 	known := v.Deny != nil || v.PodSecurity != nil || v.CEL != nil || len(v.ForEachValidation) > 0
 	if pattern, ok := validate["pattern"]; ok {
-		validate["pattern"], known = f.wrap(pattern), true
+		validate["pattern"], known = f.wrap(f.shiftAbsolute(pattern)), true
 	}
 	if patterns, ok := validate["anyPattern"].([]any); ok {
 		for i := range patterns {
-			patterns[i] = f.wrap(patterns[i])
+			patterns[i] = f.wrap(f.shiftAbsolute(patterns[i]))
 		}
 		known = true
 	}

@@ -62,24 +62,48 @@ func (f *family) wrap(pattern any) any {
 }
 
 // rewriteText replaces text in all keys and values of a JSON tree. It does not change its input.
-func rewriteText(v any, r *strings.Replacer) any {
+func rewriteText(v any, r *strings.Replacer) any { return rewrite(v, r.Replace, r.Replace) }
+
+// rewrite changes the keys and the texts of a JSON tree. It does not change its input.
+func rewrite(v any, key, text func(string) string) any {
 	switch v := v.(type) {
 	case string:
-		return r.Replace(v)
+		return text(v)
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = rewriteText(e, r)
+			out[i] = rewrite(e, key, text)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[r.Replace(k)] = rewriteText(e, r)
+			out[key(k)] = rewrite(e, key, text)
 		}
 		return out
 	}
 	return v
+}
+
+// absolute finds `$(…)` whose path starts at the root of the pattern, after an operator if there is one. The backslash of an escape is a
+// part of it.
+var absolute = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\\?\$\(([<>=!]*)(/[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)\)`)
+})
+
+// shiftAbsolute prefixes the absolute references of a pattern with the pod template, since wrap moves what they refer to.
+func (f *family) shiftAbsolute(pattern any) any {
+	return rewrite(pattern, func(k string) string { return k }, func(s string) string {
+		if !strings.Contains(s, "$(") {
+			return s
+		}
+		return absolute().ReplaceAllStringFunc(s, func(found string) string {
+			if found[0] == '\\' {
+				return found
+			}
+			return absolute().ReplaceAllString(found, "$$(${1}/"+strings.Join(f.template, "/")+"${2})")
+		})
+	})
 }
 
 // reference finds `$(…)` with an absolute path, or with a path that contains the segment pattern. Both point into
