@@ -218,6 +218,9 @@ var loopEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 // isExpression reports whether the key of a part of the rule holds an expression that reads variables, without braces around it.
 func isExpression(in map[string]any, key, path string) bool {
+	if slices.ContainsFunc(content, func(k string) bool { return strings.Contains(path, "."+k+".") || strings.Contains(path, "."+k+"[") }) {
+		return false
+	}
 	return key == "list" && loopEntry().MatchString(path) || key == "jmesPath" && strings.HasSuffix(path, ".variable") && in["value"] == nil
 }
 

@@ -61,6 +61,9 @@ func unused(in *input, v, beyond any, path string) {
 		}
 	}
 	for at, e := range value.Children(v, path) {
+		if isMap && slices.Contains(content, strings.TrimPrefix(at, path+".")) {
+			continue
+		}
 		if isMap {
 			beyond = nil
 			if at == path+".targets" {
