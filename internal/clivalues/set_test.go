@@ -118,9 +118,16 @@ func TestNothingGiven(t *testing.T) {
 }
 
 func TestOperationMustExist(t *testing.T) {
-	_, err := New(nil, map[string]any{"request.operation": "MOVE"}).For("p", "r")
-	if err == nil || err.Error() != `invalid request.operation value "MOVE", must be one of CREATE, UPDATE, DELETE, CONNECT` {
-		t.Error(err)
+	for given, shown := range map[any]string{"MOVE": `"MOVE"`, "update": `"update"`, 5.0: `5`, true: `true`} {
+		_, err := New(nil, map[string]any{"request.operation": given}).For("p", "r")
+		if want := "invalid request.operation value " + shown + ", must be one of CREATE, UPDATE, DELETE, CONNECT"; err == nil || err.Error() != want {
+			t.Errorf("%v: %v, want %s", given, err, want)
+		}
+	}
+	for _, given := range []any{"", nil} {
+		if v, err := New(nil, map[string]any{"request.operation": given}).For("p", "r"); err != nil || v.Operation != "" {
+			t.Errorf("%v: %+v, %v", given, v, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package clivalues
 
 import (
 	"fmt"
+	"slices"
 
 	"ephor.invalid/ephor/internal/policy"
 	"ephor.invalid/ephor/internal/value"
@@ -42,6 +43,8 @@ func orEmpty(v any) any {
 	return map[string]any{}
 }
 
+var operations = []policy.Operation{policy.Create, policy.Update, policy.Delete, policy.Connect}
+
 // takeRequest removes the values for the objects and the operation from names, and stores them in v.
 func (v *Values) takeRequest() error {
 	request, ok := v.names["request"].(map[string]any)
@@ -56,13 +59,13 @@ func (v *Values) takeRequest() error {
 		case "oldObject":
 			v.OldObject, _ = x.(map[string]any)
 		case "operation":
-			operation, _ := x.(string)
-			switch op := policy.Operation(operation); op {
-			case policy.Create, policy.Update, policy.Delete, policy.Connect:
+			operation, isText := x.(string)
+			switch op := policy.Operation(operation); {
+			case x == nil, isText && op == "":
+			case slices.Contains(operations, op):
 				v.Operation = op
-			case "":
 			default:
-				return fmt.Errorf("invalid request.operation value %q, must be one of CREATE, UPDATE, DELETE, CONNECT", operation)
+				return fmt.Errorf("invalid request.operation value %s, must be one of CREATE, UPDATE, DELETE, CONNECT", value.JSON(x))
 			}
 		default:
 			rest[k] = x
