@@ -110,6 +110,8 @@ func (p *part) item(item string) (from, to, step int, err error) {
 	switch {
 	case err != nil:
 		return 0, 0, 0, err
+	case !isRange && stepped && p == &parts[5]: // 7 is the first day of the week, too
+		from, to = from%7, p.max-1
 	case !isRange && stepped:
 		to = p.max
 	case !isRange:

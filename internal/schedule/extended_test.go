@@ -30,6 +30,7 @@ func TestParseExtended(t *testing.T) {
 		"0 0 * * 5L":           "2026-02-27T00:00:00Z",
 		"0 0 * * FRI#2":        "2026-02-13T00:00:00Z",
 		"0 0 * * 7":            "2026-02-01T00:00:00Z",
+		"0 0 * * 2/5":          "2026-02-03T00:00:00Z", // 7 is the Sunday before
 		"0 0 * mar-may sat":    "2026-03-07T00:00:00Z",
 		"5/15 8-9 * * *":       "2026-02-01T08:05:00Z",
 		"0 0 31 2,4 MON#1":     "2026-02-02T00:00:00Z",
@@ -59,7 +60,7 @@ func TestParseExtended(t *testing.T) {
 
 // Both parsers agree on schedules with five fields.
 func TestExtendedAgrees(t *testing.T) {
-	for _, text := range []string{"* * * * *", "*/7 3-5 * * *", "0 0 13 * FRI", "15,45 */6 1-10 2,4 *", "30 4 * * 1-5", "0 0 29 2 *"} {
+	for _, text := range []string{"* * * * *", "*/7 3-5 * * *", "0 0 13 * FRI", "15,45 */6 1-10 2,4 *", "30 4 * * 1-5", "0 0 29 2 *", "0 0 * * 1/2", "0 0 * * MON/3,5", "0 0 * * */2", "5/20 3/7 4/9 2/5 *"} {
 		a, err := schedule.Parse(text)
 		if err != nil {
 			t.Fatal(err)
