@@ -149,3 +149,14 @@ func TestLongNamesAreCut(t *testing.T) {
 		}
 	}
 }
+
+// A long name is cut between two characters, since the parts of one are no text.
+func TestLongNames(t *testing.T) {
+	controllers, cronJobs := autogen.Derived(strings.Repeat("ü", 30) + "a")
+	if want := "autogen-" + strings.Repeat("ü", 27); controllers != want {
+		t.Errorf("%q, want %q", controllers, want)
+	}
+	if want := "autogen-cronjob-" + strings.Repeat("ü", 23); cronJobs != want {
+		t.Errorf("%q, want %q", cronJobs, want)
+	}
+}

@@ -48,7 +48,7 @@ func Derived(authored string) (controllers, cronJobs string) {
 func (f *family) ruleName(authored string) string {
 	name := f.prefix + authored
 	if len(name) > maxNameLength {
-		name = name[:maxNameLength]
+		name = strings.ToValidUTF8(name[:maxNameLength], "")
 	}
 	return name
 }
