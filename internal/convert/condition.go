@@ -523,6 +523,13 @@ func (c *converter) orderOfDurations(key term, operator string, v any, path stri
 	}
 	d, ok := measure.NewBound(bound).Duration()
 	at := key.value().atom()
+	asText := func() expr {
+		out := durationText(at, operator, text(d.String()))
+		if map[string]bool{">": 0 > d, ">=": 0 >= d, "<": 0 < d, "<=": 0 <= d}[operator] { // the only duration without a unit
+			out = or(comparison(at.within(bindsUnary)+" == '0'"), out)
+		}
+		return out
+	}
 	switch {
 	case !isLiteralValue(v) || key.shape == durationShape:
 		return c.order(key, operator, v, path)
@@ -531,10 +538,15 @@ func (c *converter) orderOfDurations(key term, operator string, v any, path stri
 	case key.shape == numberShape:
 		return longer(at, operator, text(d.String()))
 	case key.shape == textShape && !key.maybeList:
-		return durationText(at, operator, text(d.String()))
+		return asText()
 	}
 	seconds := comparison("duration(string(" + at.text + ") + 's') " + operator + " duration(" + text(d.String()) + ")")
-	return or(and(expr{"type(" + at.text + ") in [int, double]", bindsComparison}, seconds), durationText(at, operator, text(d.String())))
+	return or(and(isNumber(at), seconds), asText())
+}
+
+// isNumber returns the condition that a value is a number.
+func isNumber(v expr) expr {
+	return or(comparison("type("+v.text+") == int"), comparison("type("+v.text+") == double"))
 }
 
 // version matches semantic versions.
@@ -565,8 +577,12 @@ func (c *converter) orderOf(key term, operator string, v, path string) expr {
 	firstIs, first := quantity(key)
 	secondIs, second := quantity(other)
 	compared := and(secondIs, comparison(first.within(bindsMember)+".compareTo("+second.text+") "+operator+" 0"))
-	if lookups().MatchString(first.text) || key.present() != yes { // its error is one of the condition
-		return and(given, expr{firstIs.within(bindsOr) + " ? " + compared.within(bindsOr) + " : false", bindsTernary})
+	otherwise := "false"
+	if other.present() != yes { // the value is read in any case
+		otherwise = "dyn(" + other.value().text + ") == null ? false : false"
+	}
+	if lookups().MatchString(first.text) || key.present() != yes || otherwise != "false" { // its error is one of the condition
+		return and(given, expr{firstIs.within(bindsOr) + " ? " + compared.within(bindsOr) + " : " + otherwise, bindsTernary})
 	}
 	return and(given, firstIs, compared)
 }

@@ -253,7 +253,7 @@ func (s *search) comparison(t *jmespath.Tree, current *term) (expr, bool) {
 	all := []expr{l, r}
 	for _, side := range []term{left, right} {
 		if side.shape == anyShape {
-			all = append(all, or(comparison("type("+side.value().text+") == int"), comparison("type("+side.value().text+") == double")))
+			all = append(all, isNumber(side.value()))
 		}
 	}
 	return and(append(all, comparison(left.value().within(bindsUnary)+" "+operator+" "+right.value().within(bindsUnary)))...), true
