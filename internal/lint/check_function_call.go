@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"ephor.invalid/ephor/internal/family/classic"
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/strict"
 	"ephor.invalid/ephor/internal/template"
@@ -56,10 +57,6 @@ type calls struct {
 	each     func(t jmespath.Tree, name, path string) // is called for each function call
 }
 
-// content are the fields whose content is a resource, or a part of one, so that field names below them have no meaning in
-// the policy language.
-var content = []string{"pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
-
 // look finds the variables in v and below it. In fields of the language it also finds bare queries, except in CEL, which
 // has its own functions.
 func (c *calls) look(v any, path string, language bool) {
@@ -82,7 +79,7 @@ func (c *calls) look(v any, path string, language bool) {
 				c.expression(filled(text), at)
 				c.look(text, at, language)
 			default:
-				c.look(v[k], at, language && !slices.Contains(content, k))
+				c.look(v[k], at, language && !classic.HoldsObject(k))
 			}
 		}
 	}

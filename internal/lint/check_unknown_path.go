@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"ephor.invalid/ephor/internal/family/classic"
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/match"
 	"ephor.invalid/ephor/internal/policy"
@@ -218,7 +219,7 @@ var loopEntry = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 // isExpression reports whether the key of a part of the rule holds an expression that reads variables, without braces around it.
 func isExpression(in map[string]any, key, path string) bool {
-	if slices.ContainsFunc(content, func(k string) bool { return strings.Contains(path, "."+k+".") || strings.Contains(path, "."+k+"[") }) {
+	if slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' }), classic.HoldsObject) {
 		return false
 	}
 	return key == "list" && loopEntry().MatchString(path) || key == "jmesPath" && strings.HasSuffix(path, ".variable") && in["value"] == nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ephor.invalid/ephor/internal/family/classic"
 	"ephor.invalid/ephor/internal/jmespath"
 	"ephor.invalid/ephor/internal/template"
 	"ephor.invalid/ephor/internal/value"
@@ -61,7 +62,7 @@ func unused(in *input, v, beyond any, path string) {
 		}
 	}
 	for at, e := range value.Children(v, path) {
-		if isMap && slices.Contains(content, strings.TrimPrefix(at, path+".")) {
+		if isMap && classic.HoldsObject(strings.TrimPrefix(at, path+".")) {
 			continue
 		}
 		if isMap {

@@ -2,7 +2,6 @@ package manifests
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -130,11 +129,8 @@ func holdsBlocks(list *yaml.Node) bool {
 // currentOperators maps deprecated operators to their current names.
 var currentOperators = map[string]string{"Equal": "Equals", "NotEqual": "NotEquals", "In": "AllIn", "NotIn": "AnyNotIn"}
 
-// objects are the fields of a rule that hold parts of objects. They have operators of their own, such as Equal in tolerations.
-var objects = []string{"matchExpressions", "pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
-
-// operators renames the operators of all conditions below n. Conditions are the maps with a key and an operator. The
-// requirements of label selectors have operators too, and there In and NotIn are correct.
+// operators renames the operators of all conditions below n. Conditions are the maps with a key and an operator. The requirements of label
+// selectors have operators too, and there In and NotIn are correct, as is Equal in the tolerations of a pattern or a patch.
 func (f *fixedFile) operators(n *yaml.Node, rule string) {
 	if op := getNode(n, "operator"); op != nil && getNode(n, "key") != nil && getNode(n, "values") == nil {
 		if current, deprecated := currentOperators[valueOf(op)]; deprecated {
@@ -143,7 +139,7 @@ func (f *fixedFile) operators(n *yaml.Node, rule string) {
 		}
 	}
 	for i, child := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 1 && slices.Contains(objects, n.Content[i-1].Value) {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && (n.Content[i-1].Value == "matchExpressions" || classic.HoldsObject(n.Content[i-1].Value)) {
 			continue
 		}
 		f.operators(child, rule)

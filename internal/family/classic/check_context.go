@@ -21,8 +21,15 @@ func (c *checker) contexts(r *kyvernov1.Rule, path string) {
 	c.configMaps(tree, path)
 }
 
-// free are the fields that hold arbitrary objects. In these objects `context` is an ordinary field.
-var free = []string{"pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
+// HoldsObject reports whether a field of a rule holds a resource, or a part of one. Below it, names such as `context`, `list`, `jmesPath` and
+// `operator` are ordinary fields.
+func HoldsObject(field string) bool {
+	switch field {
+	case "pattern", "anyPattern", "patchStrategicMerge", "data", "value":
+		return true
+	}
+	return false
+}
 
 func (c *checker) configMaps(v any, path string) {
 	switch v := v.(type) {
@@ -34,7 +41,7 @@ func (c *checker) configMaps(v any, path string) {
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			at := path + "." + key
 			entries, ok := v[key].([]any)
-			if slices.Contains(free, key) {
+			if HoldsObject(key) {
 				continue
 			}
 			if key != "context" || !ok {

@@ -267,7 +267,7 @@ func walkFields(v any, path string, visit func(in map[string]any, key, text, pat
 				visit(v, k, text, path+"/"+k)
 				continue
 			}
-			if slices.Contains(free, k) {
+			if HoldsObject(k) {
 				continue
 			}
 			walkFields(v[k], path+"/"+k, visit)
