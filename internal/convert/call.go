@@ -124,7 +124,7 @@ func (s *search) function(name string, a []term) (term, bool) {
 		x := s.variable()
 		return term{expr: a[0].macro("map", x, member(a[0].within(bindsMember)+"["+x+"]")), shape: listShape}, true
 	case name == "to_string" && n == 1:
-		return s.toString(a[0]), true
+		return s.toString(a[0])
 	case name == "to_array" && n == 1:
 		if a[0].shape == listShape {
 			return term{expr: a[0].expr, shape: listShape, elements: a[0].elements, items: a[0].itemPlace()}, true
@@ -285,24 +285,16 @@ func (s *search) contains(in, part term) (term, bool) {
 	return term{expr: expr{"type(" + in.text + ") == string ? " + inText.within(bindsOr) + " : " + inList.within(bindsOr), bindsTernary}, shape: boolShape}, true
 }
 
-// toString returns the text of a value: JSON, unless it is a text.
-func (s *search) toString(t term) term {
-	out := term{shape: textShape}
-	v := t.value()
-	switch {
-	case t.shape == textShape && !t.maybeList:
-		out.expr = v
-	case t.shape == numberShape || t.shape == boolShape || len(t.keys) > 0 && s.scalar(t):
-		out.expr = member("string(" + v.text + ")")
-	case t.shape == listShape || t.shape == mapShape || t.text == "request.userInfo":
-		out.expr = member("json.marshal(" + v.text + ")")
-	default:
-		out.expr = expr{"type(" + v.text + ") == string ? " + v.text + " : json.marshal(" + v.text + ")", bindsTernary}
+// toString returns the text of a value, which is null where it is missing.
+func (s *search) toString(t term) (term, bool) {
+	if t.shape == durationShape || t.shape == quantityShape {
+		return s.unknown("the text of a duration or a quantity")
 	}
+	out := term{expr: spelled(t, len(t.keys) > 0 && s.scalar(t)), shape: textShape}
 	if there := t.there(); there != yes {
 		out.expr = expr{there.within(bindsOr) + " ? " + out.within(bindsOr) + " : 'null'", bindsTernary}
 	}
-	return out
+	return out, true
 }
 
 // scalar reports whether a path ends at a name or another value that is a text or a number in the API.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"ephor.invalid/ephor/internal/measure"
 	"ephor.invalid/ephor/internal/value"
 	"ephor.invalid/ephor/internal/wildcard"
 )
@@ -197,8 +196,7 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	}
 	out := c.compared(key, operator, m["value"], path)
 	if (out == yes || out == no) && mayFail(m) { // a comparison with a known result still evaluates its key
-		reads := and(key.filled(), comparison("dyn("+key.value().text+") == null"))
-		out = expr{reads.within(bindsOr) + " ? " + out.text + " : " + out.text, bindsTernary}
+		out = read(key, out)
 	}
 	for _, d := range c.demands[before:] { // a variable inside another one is an error if it is missing, even if the other one has an empty list
 		if source, _ := m["key"].(string); !loops().MatchString(out.text) && !strings.Contains(source, "&&") {
@@ -212,6 +210,12 @@ func (c *converter) condition(m map[string]any, path string) expr {
 		*c.heard = nil
 	}
 	return out
+}
+
+// read returns a known result, after a value was read: an error if it is missing.
+func read(t term, result expr) expr {
+	reads := and(t.filled(), comparison("dyn("+t.value().text+") == null"))
+	return expr{reads.within(bindsOr) + " ? " + result.text + " : " + result.text, bindsTernary}
 }
 
 // loops matches the loops over lists.
@@ -271,56 +275,6 @@ func (c *converter) compared(key term, operator string, v any, path string) expr
 	return no
 }
 
-// exactList returns the literal values among which In and NotIn look for the elements of a list: nil if no list is in them or outside, because
-// they are not all texts. It reports false for a value with variables, and for a text.
-func exactList(v any) (list []any, ok bool) {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			s, isText := e.(string)
-			if !isText {
-				return nil, isLiteralValue(e)
-			}
-			if strings.Contains(s, "{{") {
-				return nil, false
-			}
-		}
-		return v, true
-	case string:
-		if strings.Contains(v, "{{") || oneText(v) {
-			return nil, false
-		}
-		parsed, _ := value.DecodeJSON([]byte(v))
-		of, isList := parsed.([]any)
-		if !isList {
-			return nil, false
-		}
-		return exactList(of)
-	}
-	return nil, true
-}
-
-// amongExactly converts In and NotIn for a key that is a list: wildcards are letters.
-func (c *converter) amongExactly(key term, list []any, outside bool) expr {
-	if list == nil {
-		return no
-	}
-	texts := make([]string, len(list))
-	for i, e := range list {
-		s, _ := e.(string)
-		texts[i] = text(s)
-	}
-	x := c.variableOf(key.expr)
-	in := comparison("dyn(" + x + ") in [" + strings.Join(texts, ", ") + "]")
-	if key.elements == textShape {
-		in = comparison(x + " in [" + strings.Join(texts, ", ") + "]")
-	}
-	if outside {
-		return key.macro("exists", x, not(in))
-	}
-	return key.macro("all", x, in)
-}
-
 // oneText reports whether a value is a literal text that is no list in JSON.
 func oneText(v any) bool {
 	s, ok := v.(string)
@@ -364,7 +318,7 @@ func (c *converter) equal(key term, v any, path string) expr {
 			if !wholeNumber().MatchString(v) {
 				return no
 			}
-			return comparison(computed(key, at).text + " == " + v)
+			return comparison(numeric(key, true).within(bindsUnary) + " == " + v)
 		case listShape:
 			if len(key.keys) == 0 {
 				return no
@@ -390,16 +344,9 @@ func (c *converter) equal(key term, v any, path string) expr {
 			return no
 		}
 		return comparison(dynamic(key.value()).within(bindsUnary) + " == " + strconv.FormatBool(v))
-	case int64:
-		if key.shape == numberShape {
-			return comparison(computed(key, at).text + " == " + strconv.FormatInt(v, 10))
-		}
-		return comparison(dynamic(key.value()).within(bindsUnary) + " == " + strconv.FormatInt(v, 10)) // a text equals no number
-	case float64:
-		if key.shape == numberShape {
-			return comparison(dynamic(key.value()).text + " == " + strconv.FormatFloat(v, 'f', -1, 64))
-		}
-		return comparison(dynamic(key.value()).within(bindsUnary) + " == " + strconv.FormatFloat(v, 'f', -1, 64))
+	case int64, float64: // a text equals no number
+		_, whole := v.(int64)
+		return comparison(numeric(key, whole).within(bindsUnary) + " == " + value.JSON(v))
 	case nil:
 		return no
 	case []any, map[string]any:
@@ -422,192 +369,16 @@ func dynamic(v expr) expr {
 	return member("dyn(" + v.text + ")")
 }
 
+// numeric returns a key that can be compared with a number, which is whole or not.
+func numeric(key term, whole bool) expr {
+	if v := key.value(); whole && v.binds == bindsMember && strings.HasPrefix(v.text, "size(") { // a whole number, too
+		return v
+	}
+	return dynamic(key.value())
+}
+
 // untyped matches a path, and what ends with a field.
 var untyped = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(paths + `|\.\w+$`) })
 
 // paths is a regular expression of paths, also with a default.
 const paths = `^\w+(\.\??\w+|\[\??('[^']*'|\w+)\])*(\.orValue\(('[^']*'|\w+|\[\]|\{\})\))?$`
-
-// computed returns a number that can be compared with a number of another type.
-func computed(key term, at expr) expr {
-	if len(key.keys) > 0 || strings.HasPrefix(at.text, "size(") {
-		return at
-	}
-	return member("dyn(" + at.text + ")")
-}
-
-// order converts GreaterThan and the other operators that compare order.
-func (c *converter) order(key term, operator string, v any, path string) expr {
-	path += ".value"
-	at := key.value().atom()
-	if s, ok := v.(string); ok {
-		if name, whole := wholeVariable(s); whole && c.entries[name].constant != nil {
-			v = c.entries[name].constant
-		}
-	}
-	switch key.shape {
-	case durationShape:
-		bound, _ := v.(string)
-		if d, ok := measure.NewBound(bound).Duration(); ok {
-			return comparison(at.within(bindsUnary) + " " + operator + " duration(" + text(d.String()) + ")")
-		}
-		c.refuse(path, "a time is compared with something that is not a duration", "")
-		return no
-	case quantityShape:
-		bound, _ := v.(string)
-		if _, ok := measure.NewBound(bound).Quantity(); ok {
-			return comparison(at.within(bindsMember) + ".compareTo(quantity(" + text(bound) + ")) " + operator + " 0")
-		}
-		if isLiteralValue(v) {
-			return no // a quantity is compared with texts only
-		}
-	case listShape:
-		if len(key.keys) == 0 {
-			return no
-		}
-	}
-	switch v := v.(type) {
-	case int64:
-		if key.shape == numberShape {
-			return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatInt(v, 10))
-		}
-		return beyond(at, operator, strconv.FormatInt(v, 10))
-	case float64:
-		if key.shape == numberShape {
-			return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatFloat(v, 'f', -1, 64))
-		}
-		return beyond(at, operator, strconv.FormatFloat(v, 'f', -1, 64))
-	case string:
-		if !isLiteralValue(v) {
-			return c.orderOf(key, operator, v, path)
-		}
-		b := measure.NewBound(v)
-		_, quantity := b.Quantity()
-		if d, ok := b.Duration(); ok && (!quantity || key.shape == numberShape && quantity && !plainNumber().MatchString(v)) {
-			return longer(at, operator, text(d.String()))
-		}
-		if key.shape == numberShape {
-			if f, ok := measure.Number(v); ok {
-				return comparison(at.within(bindsUnary) + " " + operator + " " + strconv.FormatFloat(f, 'f', -1, 64))
-			}
-			return no
-		}
-		if !quantity && version().MatchString(v) {
-			of := "string(" + at.text + ")"
-			return and(member("isSemver("+of+")"), comparison("semver("+of+").compareTo(semver("+text(v)+")) "+operator+" 0"))
-		}
-		if !quantity {
-			return no // a word has no order
-		}
-		return c.ordered(at, operator, v, path)
-	case bool, nil, []any, map[string]any:
-		return no
-	}
-	c.refuse(path, "a greater or less comparison with a value that is not a constant is not converted", "")
-	return no
-}
-
-// plainNumber matches numbers without a unit.
-var plainNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+0-9.eE]+$`) })
-
-// orderOfDurations converts DurationGreaterThan and its like: a number counts as seconds, a text without a unit is no duration.
-func (c *converter) orderOfDurations(key term, operator string, v any, path string) expr {
-	var bound string
-	switch v := v.(type) {
-	case int64, float64:
-		bound = value.JSON(v) + "s"
-	case string:
-		if isLiteralValue(v) {
-			bound = v
-		}
-	}
-	d, ok := measure.NewBound(bound).Duration()
-	at := key.value().atom()
-	asText := func() expr {
-		out := durationText(at, operator, text(d.String()))
-		if map[string]bool{">": 0 > d, ">=": 0 >= d, "<": 0 < d, "<=": 0 <= d}[operator] { // the only duration without a unit
-			out = or(comparison(at.within(bindsUnary)+" == '0'"), out)
-		}
-		return out
-	}
-	switch {
-	case !isLiteralValue(v) || key.shape == durationShape:
-		return c.order(key, operator, v, path)
-	case !ok || key.shape == boolShape || key.shape == listShape:
-		return no
-	case key.shape == numberShape:
-		return longer(at, operator, text(d.String()))
-	case key.shape == textShape && !key.maybeList:
-		return asText()
-	}
-	seconds := comparison("duration(string(" + at.text + ") + 's') " + operator + " duration(" + text(d.String()) + ")")
-	return or(and(isNumber(at), seconds), asText())
-}
-
-// isNumber returns the condition that a value is a number.
-func isNumber(v expr) expr {
-	return or(comparison("type("+v.text+") == int"), comparison("type("+v.text+") == double"))
-}
-
-// version matches semantic versions.
-var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`) })
-
-// orderOf compares a key with a variable, as numbers or as quantities.
-func (c *converter) orderOf(key term, operator string, v, path string) expr {
-	other, ok := c.operand(v, path)
-	if !ok {
-		return no
-	}
-	given := other.filled()
-	a, b := key.value(), other.value()
-	if key.shape == numberShape && other.shape == numberShape && !key.maybeList && !other.maybeList {
-		return and(given, comparison(a.within(bindsUnary)+" "+operator+" "+b.within(bindsUnary)))
-	}
-	if key.shape == durationShape || other.shape == durationShape {
-		c.refuse(path, "a time is compared with a variable", "")
-		return no
-	}
-	quantity := func(t term) (expr, expr) {
-		if t.shape == quantityShape {
-			return yes, t.value()
-		}
-		s := "string(" + t.value().text + ")"
-		return member("isQuantity(" + s + ")"), member("quantity(" + s + ")")
-	}
-	firstIs, first := quantity(key)
-	secondIs, second := quantity(other)
-	compared := and(secondIs, comparison(first.within(bindsMember)+".compareTo("+second.text+") "+operator+" 0"))
-	otherwise := "false"
-	if other.present() != yes { // the value is read in any case
-		otherwise = "dyn(" + other.value().text + ") == null ? false : false"
-	}
-	if lookups().MatchString(first.text) || key.present() != yes || otherwise != "false" { // its error is one of the condition
-		return and(given, expr{firstIs.within(bindsOr) + " ? " + compared.within(bindsOr) + " : " + otherwise, bindsTernary})
-	}
-	return and(given, firstIs, compared)
-}
-
-// beyond compares a value of any type with a number: a number, also as a text, or a duration, of which the number counts the seconds. Quantities
-// with a unit have no order with numbers.
-func beyond(key expr, operator, bound string) expr {
-	value := "string(" + key.text + ")"
-	return or(
-		and(member(value+".matches('^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$')"), comparison("double("+value+") "+operator+" "+bound)),
-		and(member(value+".matches("+text(durations)+")"), comparison("duration("+value+") "+operator+" duration("+text(bound+"s")+")")),
-	)
-}
-
-// longer compares durations. A number counts as seconds, and what is no duration fulfils no order.
-func longer(key expr, operator, bound string) expr {
-	value := "string(" + key.text + ")"
-	return or(
-		and(member(value+".matches('^-?[0-9]+([.][0-9]+)?$')"), comparison("duration("+value+" + 's') "+operator+" duration("+bound+")")),
-		durationText(key, operator, bound),
-	)
-}
-
-// durationText compares the text of a duration with another duration.
-func durationText(key expr, operator, bound string) expr {
-	value := "string(" + key.text + ")"
-	return and(member(value+".matches("+text(durations)+")"), comparison("duration("+value+") "+operator+" duration("+bound+")"))
-}

@@ -82,6 +82,56 @@ func (c *converter) membership(key term, operator string, v any, path string) ex
 	return and(given, out)
 }
 
+// exactList returns the literal values among which In and NotIn look for the elements of a list: nil if no list is in them or outside, because
+// they are not all texts. It reports false for a value with variables, and for a text.
+func exactList(v any) (list []any, ok bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			s, isText := e.(string)
+			if !isText {
+				return nil, isLiteralValue(e)
+			}
+			if strings.Contains(s, "{{") {
+				return nil, false
+			}
+		}
+		return v, true
+	case string:
+		if strings.Contains(v, "{{") || oneText(v) {
+			return nil, false
+		}
+		parsed, _ := value.DecodeJSON([]byte(v))
+		of, isList := parsed.([]any)
+		if !isList {
+			return nil, false
+		}
+		return exactList(of)
+	}
+	return nil, true
+}
+
+// amongExactly converts In and NotIn for a key that is a list: wildcards are letters.
+func (c *converter) amongExactly(key term, list []any, outside bool) expr {
+	if list == nil {
+		return no
+	}
+	texts := make([]string, len(list))
+	for i, e := range list {
+		s, _ := e.(string)
+		texts[i] = text(s)
+	}
+	x := c.variableOf(key.expr)
+	in := comparison("dyn(" + x + ") in [" + strings.Join(texts, ", ") + "]")
+	if key.elements == textShape {
+		in = comparison(x + " in [" + strings.Join(texts, ", ") + "]")
+	}
+	if outside {
+		return key.macro("exists", x, not(in))
+	}
+	return key.macro("all", x, in)
+}
+
 // asTexts returns x as a text: numbers and booleans are compared as texts.
 func asTexts(x expr, key term) expr {
 	if key.shape == textShape && !key.maybeList || key.shape == listShape && key.elements == textShape {

@@ -128,26 +128,32 @@ func (s *search) inText(t term) string { return s.converter.inText(t) }
 func (c *converter) inText(t term) string { return c.textOf(t).within(bindsComparison) }
 
 func (c *converter) textOf(t term) expr {
-	v, given := t.value(), t.filled()
-	var out expr
-	switch {
-	case given == no:
+	scalar := t.shape != anyShape || isPath().MatchString(t.value().text) || strings.Contains(t.root.text, "'configmaps'")
+	switch given := t.filled(); given {
+	case yes:
+		return spelled(t, scalar)
+	case no:
 		return member("'null'")
-	case t.shape == textShape && !t.maybeList:
-		out = v
-	case t.shape == quantityShape: // of a message
-		out = member("string(" + v.within(bindsMember) + ".asApproximateFloat())")
-	case t.shape == listShape, t.shape == mapShape, t.shape == numberShape && computes().MatchString(v.text): // string() has exponents from a million
-		out = member("json.marshal(" + v.text + ")")
-	case t.shape == anyShape && !isPath().MatchString(v.text) && !strings.Contains(t.root.text, "'configmaps'"): // its type is known only then
-		out = expr{"type(" + v.text + ") == string ? " + v.within(bindsOr) + " : json.marshal(" + v.text + ")", bindsTernary}
 	default:
-		out = member("string(" + v.text + ")")
+		return expr{given.within(bindsOr) + " ? " + spelled(t, scalar).within(bindsOr) + " : 'null'", bindsTernary}
 	}
-	if given != yes {
-		return expr{given.within(bindsOr) + " ? " + out.within(bindsOr) + " : 'null'", bindsTernary}
+}
+
+// spelled returns the text of a value: JSON, unless it is a text. scalar: a value whose shape is not known is no list and no map.
+func spelled(t term, scalar bool) expr {
+	v := t.value()
+	switch {
+	case t.shape == textShape && !t.maybeList:
+		return v
+	case t.shape == quantityShape: // of a message
+		return member("string(" + v.within(bindsMember) + ".asApproximateFloat())")
+	case t.shape == listShape, t.shape == mapShape, t.text == "request.userInfo",
+		t.shape == numberShape && computes().MatchString(v.text): // string() has exponents from a million
+		return member("json.marshal(" + v.text + ")")
+	case scalar, t.shape == numberShape, t.shape == boolShape:
+		return member("string(" + v.text + ")")
 	}
-	return out
+	return expr{"type(" + v.text + ") == string ? " + v.within(bindsOr) + " : json.marshal(" + v.text + ")", bindsTernary}
 }
 
 // computes matches expressions that may be numbers with fractions.
